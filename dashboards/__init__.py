@@ -1,0 +1,1 @@
+"""Grafana dashboards, drawn with the schema's names and the alerts' expressions."""

@@ -1,0 +1,1 @@
+"""A simulated fleet that speaks the inference servers' own metric names."""

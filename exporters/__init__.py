@@ -1,0 +1,1 @@
+"""The sidecar: inference servers and GPUs in, one metric schema out."""
