@@ -25,7 +25,7 @@ static: setup ## Lint, format, types, import direction, generated files are fres
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/mypy
-	.venv/bin/lint-imports
+	.venv/bin/lint-imports --no-logo
 	scripts/check-generated
 
 check: static test ## Everything that CI runs: the static checks, then all tests
