@@ -1,0 +1,108 @@
+"""A line of recent minutes as an SVG path. A gap in the data is a gap in the line, and a lone minute is a dot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+WIDTH, HEIGHT = 120.0, 28.0
+_EDGE = 2.0
+"""Room above and below, so that a thick line at the top or bottom is not cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One window: `start` in unix seconds; `beyond` where the value is only known to be at least that."""
+
+    start: float
+    seconds: float
+    value: float
+    beyond: bool = False
+
+    @property
+    def middle(self) -> float:
+        return self.start + self.seconds / 2
+
+    @property
+    def end(self) -> float:
+        return self.start + self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """`path` is the line, `marks` the upward ticks of values that are only known to be at least that."""
+
+    path: str
+    marks: str
+    top: float
+    """Value at the upper edge; the lower edge is 0."""
+    latest: float
+    lowest: float
+    highest: float
+    gaps: int
+    """Interruptions between the first and the last point."""
+
+
+def draw(points: Sequence[Point], since: float, until: float, *, top: float | None = None) -> Sparkline | None:
+    """`points` in order of time; without `top` the scale ends at the next 1, 2 or 5 times a power of ten."""
+    inside = [p for p in points if since <= p.middle <= until]
+    if not inside:
+        return None
+    values = [p.value for p in inside]
+    scale = top or nice_top(max(values))
+    runs = _runs(inside)
+    place = _Place(since, until, scale)
+    return Sparkline(
+        path="".join(place.line(run) for run in runs),
+        marks="".join(place.mark(p) for p in inside if p.beyond),
+        top=scale,
+        latest=values[-1],
+        lowest=min(values),
+        highest=max(values),
+        gaps=len(runs) - 1,
+    )
+
+
+def nice_top(value: float) -> float:
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(factor * power for factor in (1, 2, 5, 10) if value <= factor * power * (1 + 1e-9))
+
+
+def _runs(points: Sequence[Point]) -> list[list[Point]]:
+    """Stretches without a gap: each next window starts where the last one ended, give or take half a window."""
+    runs = [[points[0]]]
+    for before, point in pairwise(points):
+        if point.start - before.end > before.seconds / 2:
+            runs.append([])
+        runs[-1].append(point)
+    return runs
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    since: float
+    until: float
+    top: float
+
+    def x(self, point: Point) -> float:
+        return (point.middle - self.since) / (self.until - self.since) * WIDTH
+
+    def y(self, point: Point) -> float:
+        share = min(max(point.value / self.top, 0.0), 1.0)
+        return HEIGHT - _EDGE - share * (HEIGHT - 2 * _EDGE)
+
+    def line(self, run: Sequence[Point]) -> str:
+        """A run of one is a line of no length, which round caps show as a dot."""
+        corners = [f"{_short(self.x(p))} {_short(self.y(p))}" for p in run]
+        return f"M{corners[0]}h0" if len(run) == 1 else f"M{'L'.join(corners)}"
+
+    def mark(self, point: Point) -> str:
+        return f"M{_short(self.x(point))} {_short(self.y(point))}v-{_short(_EDGE)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".") or "0"
