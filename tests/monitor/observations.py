@@ -1,0 +1,29 @@
+"""Observations made by hand, for tests that know what should come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from exporters.histogram import Histogram
+from exporters.observation import Observation, Series, labels
+from exporters.schema import IDENTITY, METRICS
+
+ENGINE = {"framework": "vllm", "model": "m-a", "role": "unified", "engine": "0"}
+
+
+def series(metric: str, *, node: str = "n1", server: str = "s1", **more: str) -> Series:
+    """With the identity labels of the metric's scope; `more` adds to them or overrides them."""
+    base = {"node": node, "server": server, **ENGINE}
+    identity = {name: base[name] for name in IDENTITY[METRICS[metric].scope]}
+    return Series(metric, labels({**identity, **more}))
+
+
+def observation(
+    at: float,
+    values: Mapping[Series, float] | None = None,
+    histograms: Mapping[Series, Histogram] | None = None,
+    **more: Any,
+) -> Observation:
+    facts: dict[str, Any] = {"node": "n1", "server": "s1", "up": True, "available": True} | more
+    return Observation(at=at, values=values or {}, histograms=histograms or {}, **facts)
