@@ -1,0 +1,66 @@
+"""Which frontend is behind a metrics page, from the page alone; and what it is if none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from exporters import exposition
+from exporters.findings import Finding, finding
+from exporters.table import Frontend
+from exporters.tables import FRONTENDS
+from exporters.wire import Page, index
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """`frontend` without a finding: its engine metrics are there. With one: what it looks like, and why not."""
+
+    frontend: Frontend | None
+    finding: Finding | None = None
+
+
+def detect(text: str, content_type: str = "") -> Detected:
+    stripped = text.strip()
+    if not stripped:
+        return Detected(None, finding("empty_body"))
+    if stripped[0] in "[{" and (not stripped.startswith('{"') or "json" in content_type) and _is_json(stripped):
+        return Detected(None, finding("json_body", stripped[:80]))
+    if stripped[0] == "<" or "text/html" in content_type:
+        return Detected(None, finding("html_body", stripped[:80]))
+    try:
+        regular, _ = exposition.regular(text)
+    except exposition.InvalidExposition as error:
+        return Detected(None, finding("invalid_exposition", str(error)))
+    return _by_marks(regular)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _by_marks(regular: str) -> Detected:
+    keys, _ = exposition.split(regular)
+    lines = regular.split("\n")
+    pages = {name: index(lines, keys, frontend.prefixes) for name, frontend in FRONTENDS.items()}
+    shown = {name: _marks_shown(frontend, pages[name]) for name, frontend in FRONTENDS.items()}
+    best = max(shown, key=lambda name: shown[name])
+    if shown[best]:
+        return Detected(FRONTENDS[best])
+    for name, frontend in FRONTENDS.items():
+        if frontend.switched_off and pages[name].holds(frontend.switched_off, ()):
+            return Detected(frontend, finding("stats_disabled"))
+    return Detected(None, finding("no_engine_metrics", _families(lines)))
+
+
+def _marks_shown(frontend: Frontend, page: Page) -> int:
+    return sum(page.exists(mark) for mark in frontend.marks)
+
+
+def _families(lines: list[str]) -> str:
+    names = list(dict.fromkeys(line.split("{")[0].split(" ")[0] for line in lines if line and line[0] != "#"))
+    return ", ".join(names[:5])

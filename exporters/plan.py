@@ -1,0 +1,347 @@
+"""A table compiled once for one sequence of sample keys: which schema series it yields, from which slots.
+
+Also the account of it: where each schema field comes from, what of the page was mapped, and what was not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from exporters import exposition, schema
+from exporters.documents import JsonValue
+from exporters.findings import Finding, finding
+from exporters.nodes import Compiler, HistogramNode, Key, Node, Scrape, TextNode
+from exporters.observation import FieldStatus, Labels, Series, labels
+from exporters.schema import PHASE_OF_METRIC, Type
+from exporters.table import Field, Frontend, Label, Quality, Ratio, Source, Term, terms
+from exporters.table import Series as SeriesTerm
+from exporters.wire import Page, families, index, parse_version, stem
+
+_MAX_UNMAPPED_TOLD = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who the target is. `labels` are the user's own; `model_aliases` maps the wire's model names."""
+
+    node: str
+    server: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    model_aliases: Mapping[str, str] = field(default_factory=dict)
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    max_samples: int = 50_000
+    max_models: int = 20
+    max_label_length: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSlot:
+    series: Series
+    node: Node
+    line: str
+    """The sample line up to its value."""
+    is_ratio: bool
+    is_counter: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramSlot:
+    series: Series
+    node: HistogramNode
+    phase: schema.Phase
+    bucket_lines: tuple[str, ...]
+    sum_line: str
+    count_line: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateSlot:
+    node: TextNode | None
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`positions` are the lines whose numbers the nodes read, by index."""
+
+    keys: list[str]
+    json_shape: object
+    positions: tuple[int, ...]
+    scalars: tuple[ScalarSlot, ...]
+    histograms: tuple[HistogramSlot, ...]
+    states: tuple[StateSlot, ...]
+    infos: tuple[Series, ...]
+    fields: tuple[FieldStatus, ...]
+    mapped: Mapping[str, str]
+    unmapped: tuple[str, ...]
+    dropped: tuple[tuple[str, str], ...]
+    findings: tuple[Finding, ...]
+    available: bool
+
+
+def compile_plan(
+    frontend: Frontend,
+    identity: Identity,
+    limits: Limits,
+    text: str,
+    keys: list[str],
+    json: Mapping[int, Mapping[str, JsonValue]],
+    json_shape: object,
+) -> Plan:
+    """`keys` as `exposition.split` yields them for `text`, a regular page."""
+    planner = _Planner(frontend, identity, limits, index(text.split("\n"), keys, frontend.prefixes), json)
+    return planner.plan(keys, json_shape)
+
+
+class _Planner:
+    def __init__(
+        self,
+        frontend: Frontend,
+        identity: Identity,
+        limits: Limits,
+        page: Page,
+        json: Mapping[int, Mapping[str, JsonValue]],
+    ) -> None:
+        self._frontend = frontend
+        self._identity = identity
+        self._limits = limits
+        self._page = page
+        self._compiler = Compiler(frontend, page, json)
+        self._facts = {name: self._fact(alternatives) for name, alternatives in frontend.facts.items()}
+        page.version = parse_version(self._fact_text("version")) or None
+        self._engines = self._compiler.engines()
+        self._models = self._compiler.models()
+        self._available = any(page.exists(mark) for mark in frontend.marks)
+
+    def plan(self, keys: list[str], json_shape: object) -> Plan:
+        chosen = [(entry, self._choose(entry)) for entry in self._frontend.fields]
+        scalars: list[ScalarSlot] = []
+        histograms: list[HistogramSlot] = []
+        for entry, source in chosen:
+            if source is not None and entry.metric in PHASE_OF_METRIC:
+                histograms += self._histogram_slots(entry.metric, source)
+            elif source is not None:
+                scalars += self._scalar_slots(entry.metric, source)
+        yielded = {s.series.metric for s in scalars} | {h.series.metric for h in histograms}
+        fields = tuple(self._status(entry, source, entry.metric in yielded) for entry, source in chosen)
+        unmapped = self._unmapped()
+        return Plan(
+            keys,
+            json_shape,
+            tuple(self._compiler.used),
+            tuple(scalars),
+            tuple(histograms),
+            self._states(),
+            self._infos(),
+            fields,
+            {name: e.metric for e, s in chosen if s is not None for name in self._compiler.names(s)},
+            unmapped,
+            (*self._page.dropped, *((name, "ambiguous") for name in self._compiler.ambiguous)),
+            tuple(self._findings(unmapped)),
+            self._available,
+        )
+
+    def _choose(self, entry: Field) -> Source | None:
+        if not self._available:
+            return None
+        return next((s for s in entry.sources if self._fits(entry, s)), None)
+
+    def _fits(self, entry: Field, source: Source) -> bool:
+        first = source.parts[0]
+        if isinstance(first, Ratio):
+            parts = [f for f in self._frontend.fields if f.metric in (first.numerator, first.denominator)]
+            return all(self._choose(part) for part in parts)
+        return self._compiler.fits(source, histogram=entry.metric in PHASE_OF_METRIC)
+
+    def _scalar_slots(self, metric: str, source: Source) -> list[ScalarSlot]:
+        declared = schema.METRICS[metric]
+        is_counter = declared.type is Type.COUNTER
+        found: dict[Series, list[Node]] = {}
+        for part in source.parts:
+            for key, node in self._compiler.scalars(part, additive=is_counter).items():
+                series = Series(metric, self._labels(key))
+                if series.label("model") or not is_counter:
+                    found.setdefault(series, []).append(node)
+        combine = _largest if declared.is_ratio else _total
+        return [
+            ScalarSlot(
+                series,
+                nodes[0] if len(nodes) == 1 else combine(nodes),
+                exposition.prefix(metric, series.labels),
+                declared.is_ratio,
+                is_counter,
+            )
+            for series, nodes in found.items()
+        ]
+
+    def _histogram_slots(self, metric: str, source: Source) -> list[HistogramSlot]:
+        found: dict[Series, HistogramNode] = {}
+        for part in source.parts:
+            for key, node in self._compiler.histograms(part).items():
+                found.setdefault(Series(metric, self._labels(key)), node)
+        return [_histogram_slot(series, node) for series, node in found.items()]
+
+    def _labels(self, key: Key) -> Labels:
+        return labels({**dict(key.extra), **self._identity_labels(key.engine, key.model)})
+
+    def _identity_labels(self, engine: str | None, model: str | None) -> dict[str, str]:
+        known = self._identity
+        return {
+            **known.labels,
+            "node": known.node,
+            "server": known.server,
+            "framework": self._frontend.framework,
+            "model": self._model(model),
+            "role": known.role or self._fact_text("role") or "unified",
+            "engine": self._engine(engine),
+        }
+
+    def _engine(self, engine: str | None) -> str:
+        """A value for all of several engines together carries no engine."""
+        if engine is not None:
+            return engine
+        return "" if len(self._engines) > 1 else next(iter(self._engines), "0")
+
+    def _model(self, model: str | None) -> str:
+        wire = self._wire_model(model)
+        if wire in self._models[self._limits.max_models :]:
+            return "other"
+        return self._identity.model_aliases.get(wire, wire)[: self._limits.max_label_length]
+
+    def _wire_model(self, model: str | None) -> str:
+        return model or next(iter(self._models), "") or self._fact_text("model")
+
+    def _fact(self, alternatives: tuple[Term, ...]) -> dict[Key, TextNode]:
+        for term in alternatives:
+            if found := self._compiler.texts(term):
+                return found
+        return {}
+
+    def _fact_text(self, name: str, engine: str | None = None) -> str:
+        """A fact that stands in labels or side documents; "" where it is not known."""
+        nodes = self._facts.get(name, {})
+        node = nodes.get(Key(engine)) or next((n for key, n in nodes.items() if engine in (None, key.engine)), None)
+        node = node or nodes.get(Key())
+        return (node(self._still) if node else None) or ""
+
+    @property
+    def _still(self) -> Scrape:
+        """Facts of labels and documents need no numbers of the page."""
+        return Scrape([0.0] * len(self._compiler.used), self._compiler.json, lambda _reason, _index: None)
+
+    def _infos(self) -> tuple[Series, ...]:
+        return tuple(self._info(engine, model) for engine, model in self._pairs())
+
+    def _pairs(self) -> list[tuple[str | None, str | None]]:
+        engines: list[str | None] = [*self._engines] or [None]
+        models: list[str | None] = [*self._models] or [None]
+        return [(engine, model) for engine in engines for model in models]
+
+    def _info(self, engine: str | None, model: str | None) -> Series:
+        facts = {name: self._fact_text(name, engine) for name in schema.SERVER_INFO_LABELS}
+        limit = self._limits.max_label_length
+        known = {name: text[:limit] for name, text in facts.items()}
+        known |= {"frontend": self._frontend.name, "wire_model": self._wire_model(model)[:limit]}
+        return Series("llm_server_info", labels({**known, **self._identity_labels(engine, model)}))
+
+    def _states(self) -> tuple[StateSlot, ...]:
+        nodes = self._facts.get("state", {})
+        slots = []
+        for engine, model in self._pairs():
+            node = nodes.get(Key(engine, model)) or next((n for k, n in nodes.items() if k.engine == engine), None)
+            slots.append(StateSlot(node, self._identity_labels(engine, model)))
+        return tuple(slots)
+
+    def _status(self, entry: Field, source: Source | None, yielded: bool) -> FieldStatus:
+        if source is not None and isinstance(source.parts[0], Ratio):
+            ratio = source.parts[0]
+            return FieldStatus(
+                entry.metric,
+                f"{ratio.numerator} / {ratio.denominator} over 5 minutes",
+                source.quality.value,
+                source.note,
+            )
+        if source is not None and yielded:
+            names = ", ".join(dict.fromkeys(filter(None, self._compiler.names(source))))
+            return FieldStatus(entry.metric, names, source.quality.value, source.note)
+        return FieldStatus(entry.metric, "", Quality.UNAVAILABLE.value, self._why_missing(entry, source))
+
+    def _why_missing(self, entry: Field, source: Source | None) -> str:
+        if not self._available:
+            return "no engine metrics could be read"
+        if source is not None or any(self._declared(s) for s in entry.sources):
+            return "appears with the first request"
+        fitting = (r.text for r in entry.missing if self._page.holds(r.needs, r.lacks))
+        return next(fitting, "not exposed by this server")
+
+    def _declared(self, source: Source) -> bool:
+        if not self._page.holds(source.needs, source.lacks):
+            return False
+        return any(isinstance(p, SeriesTerm) and p.name in self._page.declared for p in source.parts)
+
+    def _unmapped(self) -> tuple[str, ...]:
+        known = {stem(t.name) for t in terms(self._frontend) if isinstance(t, SeriesTerm | Label)}
+        known |= {stem(mark) for mark in self._frontend.marks}
+        return tuple(
+            self._page.wire_names.get(name, name)
+            for name in families(self._page)
+            if stem(name) not in known and not self._ignored(name)
+        )
+
+    def _ignored(self, name: str) -> bool:
+        return any(fnmatchcase(n, pattern) for pattern in self._frontend.ignore for n in (name, stem(name)))
+
+    def _findings(self, unmapped: tuple[str, ...]) -> Iterable[Finding]:
+        if not self._available:
+            yield self._unavailable()
+        elif not self._models:
+            yield finding("no_requests_yet")
+        if unmapped and self._available:
+            more = f" and {len(unmapped) - _MAX_UNMAPPED_TOLD} more" if len(unmapped) > _MAX_UNMAPPED_TOLD else ""
+            yield finding("unmapped_families", ", ".join(unmapped[:_MAX_UNMAPPED_TOLD]) + more)
+        if self._page.rewritten:
+            yield finding("prefix_rewritten")
+        if len(self._models) > self._limits.max_models:
+            yield finding("several_models", f"{len(self._models)} models")
+
+    def _unavailable(self) -> Finding:
+        if not self._page.series and not self._page.declared:
+            return finding("empty_body")
+        if self._page.holds(self._frontend.switched_off, ()) and self._frontend.switched_off:
+            return finding("stats_disabled")
+        return finding("no_engine_metrics")
+
+
+def _histogram_slot(series: Series, node: HistogramNode) -> HistogramSlot:
+    phase = PHASE_OF_METRIC[series.metric]
+    with_le = [(*series.labels, ("le", exposition.format_bound(b))) for b in (*phase.grid, float("inf"))]
+    return HistogramSlot(
+        series,
+        node,
+        phase,
+        tuple(exposition.prefix(f"{series.metric}_bucket", x) for x in with_le),
+        exposition.prefix(f"{series.metric}_sum", series.labels),
+        exposition.prefix(f"{series.metric}_count", series.labels),
+    )
+
+
+def _total(nodes: list[Node]) -> Node:
+    return _combined(nodes, sum)
+
+
+def _largest(nodes: list[Node]) -> Node:
+    return _combined(nodes, max)
+
+
+def _combined(nodes: list[Node], how: Callable[[list[float]], float]) -> Node:
+    def read(scrape: Scrape) -> float | None:
+        known = [v for node in nodes if (v := node(scrape)) is not None]
+        return how(known) if known else None
+
+    return read
