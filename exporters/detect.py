@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from exporters import exposition
+from exporters import documents, exposition
+from exporters.documents import Documents
 from exporters.findings import Finding, finding
-from exporters.table import Frontend
+from exporters.table import Frontend, marks
 from exporters.tables import FRONTENDS
 from exporters.wire import Page, index
 
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """`frontend` without a finding: its engine metrics are there. With one: what it looks like, and why not."""
+    """`frontend` without a finding: its engine metrics are there. With one: what it may be, see `is_confirmed`."""
 
     frontend: Frontend | None
     finding: Finding | None = None
@@ -33,6 +34,21 @@ def detect(text: str, content_type: str = "") -> Detected:
     except exposition.InvalidExposition as error:
         return Detected(None, finding("invalid_exposition", str(error)))
     return _by_marks(regular)
+
+
+def is_confirmed(frontend: Frontend, side: Documents) -> bool:
+    """Whether side documents make sure that it is this frontend, where its page shows no engine metrics.
+
+    Any application may have the page of a server whose statistics are switched off.
+    """
+    if frontend.owner is None:
+        return False
+    term, owner = frontend.owner
+    return owner in documents.read(term, side).values()
+
+
+def unconfirmed(frontend: Frontend) -> Finding:
+    return finding("no_engine_metrics", f"if it is {frontend.name}, its statistics are switched off")
 
 
 def _is_json(text: str) -> bool:
@@ -58,7 +74,7 @@ def _by_marks(regular: str) -> Detected:
 
 
 def _marks_shown(frontend: Frontend, page: Page) -> int:
-    return sum(page.exists(mark) for mark in frontend.marks)
+    return sum(page.exists(mark) for mark in marks(frontend))
 
 
 def _families(lines: list[str]) -> str:

@@ -64,6 +64,13 @@ KINDS: dict[str, _Kind] = {
         _E, "The answer has more samples than the limit.",
         "Raise `max_samples` if the server really exposes that much."),
     "encoding": _Kind(_E, "The answer is no UTF-8 text.", "Check that the URL is a metrics page."),
+    "credentials_unreadable": _Kind(
+        _E, "The bearer token of this server cannot be read, or is no token.",
+        "Check that the file of `bearer_token_file` can be read here and holds one line of text, or that the variable "
+        "of `bearer_token_env` is set."),
+    "internal_error": _Kind(
+        _E, "inferwatch failed on what the server answered: this is a defect of ours, not the server's.",
+        "Report it with the traceback in inferwatch's log and the page that /debug shows."),
     # Something answers, and it is no engine metrics.
     "empty_body": _Kind(
         _W, "The metrics page is empty.",
@@ -76,6 +83,8 @@ KINDS: dict[str, _Kind] = {
     "stats_disabled": _Kind(
         _E, "The server runs with its statistics switched off.",
         "Start vLLM without `--disable-log-stats`."),
+    "unhealthy": _Kind(
+        _E, "The server says that it is not healthy.", "Look into the server's log: its engine may be dead."),
     "no_engine_metrics": _Kind(
         _E, "The page has metrics, but none of a known inference engine.",
         "Check URL and port; a proxy, a router or another exporter may answer here."),

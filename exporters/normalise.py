@@ -19,7 +19,7 @@ from exporters.nodes import NO_SAMPLE, Scrape
 from exporters.observation import FieldStatus, Series, labels
 from exporters.plan import HistogramSlot, Identity, Limits, Plan, ScalarSlot, StateSlot, compile_plan
 from exporters.schema import Phase, Unit
-from exporters.table import Frontend, Json, Over, terms
+from exporters.table import Form, Frontend, Json, Over, terms
 
 __all__ = ["Identity", "Limits", "Normaliser", "Reading", "TooManySamples"]
 
@@ -28,6 +28,7 @@ _MAX_PLANS = 4
 _RATIO_TOLERANCE = 1e-6
 _RELATIVE_ROUNDING = 1e-9
 _MAX_DROPPED_SHOWN = 50
+_SERVER_ERROR = 500
 
 Drop = Callable[[str, str], None]
 """Counts a sample that is not used: (reason, the sample)."""
@@ -207,7 +208,12 @@ class Normaliser:
         scalars = [_checked(slot, slot.node(scrape), drop) for slot in plan.scalars]
         histograms = [_checked_histogram(slot, slot.node(scrape), drop) for slot in plan.histograms]
         infos = [*plan.infos, *(_state(s, scrape) for s in plan.states)]
-        return Reading(plan, scalars, histograms, infos, dropped, shown, (*plan.findings, *_dropped(dropped)))
+        found = (*plan.findings, *self._health(), *_dropped(dropped))
+        return Reading(plan, scalars, histograms, infos, dropped, shown, found)
+
+    def _health(self) -> list[Finding]:
+        statuses = [self._documents.get(d.name) for d in self.frontend.documents if d.form is Form.STATUS]
+        return [finding("unhealthy", f"HTTP {s}") for s in statuses if isinstance(s, int) and s >= _SERVER_ERROR]
 
 
 def _dropped(dropped: Counter[str]) -> list[Finding]:

@@ -15,7 +15,7 @@ from exporters.findings import Finding, finding
 from exporters.nodes import Compiler, HistogramNode, Key, Node, Scrape, TextNode
 from exporters.observation import FieldStatus, Labels, Series, labels
 from exporters.schema import PHASE_OF_METRIC, Type
-from exporters.table import Field, Frontend, Label, Quality, Ratio, Source, Term, terms
+from exporters.table import Field, Frontend, Label, Quality, Ratio, Source, Term, marks, terms
 from exporters.table import Series as SeriesTerm
 from exporters.wire import Page, families, index, parse_version, stem
 
@@ -117,7 +117,7 @@ class _Planner:
         page.version = parse_version(self._fact_text("version")) or None
         self._engines = self._compiler.engines()
         self._models = self._compiler.models()
-        self._available = any(page.exists(mark) for mark in frontend.marks)
+        self._available = any(page.exists(mark) for mark in marks(frontend))
 
     def plan(self, keys: list[str], json_shape: object) -> Plan:
         chosen = [(entry, self._choose(entry)) for entry in self._frontend.fields]
@@ -287,7 +287,7 @@ class _Planner:
 
     def _unmapped(self) -> tuple[str, ...]:
         known = {stem(t.name) for t in terms(self._frontend) if isinstance(t, SeriesTerm | Label)}
-        known |= {stem(mark) for mark in self._frontend.marks}
+        known |= {stem(mark) for mark in marks(self._frontend)}
         return tuple(
             self._page.wire_names.get(name, name)
             for name in families(self._page)

@@ -294,7 +294,7 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """One server frontend. `marks` are names by which its page is recognised; `ignore` are patterns of known families
+    """One server frontend. `marks` are names by which its page is recognised (see `marks`); `ignore` are patterns of known families
     that the schema has no place for; `switched_off` marks a page on which the engine's statistics are switched off.
     """
 
@@ -312,6 +312,8 @@ class Frontend:
     traps: tuple[Trap, ...] = ()
     marks: tuple[str, ...] = ()
     switched_off: tuple[str, ...] = ()
+    owner: tuple[Json, str] | None = None
+    """The value that makes sure, where the page itself shows no engine metrics, that it is this frontend."""
     unknown_models: tuple[str, ...] = ()
     """Values of the model label that stand for no model."""
     releases: str = ""
@@ -322,6 +324,8 @@ class Frontend:
 
 def terms(frontend: Frontend) -> Iterator[Term]:
     """Every term that the table uses, those inside calculations included."""
+    if frontend.owner:
+        yield frontend.owner[0]
     for alternatives in frontend.facts.values():
         for term in alternatives:
             yield from _walk(term)
@@ -329,6 +333,13 @@ def terms(frontend: Frontend) -> Iterator[Term]:
         for source in entry.sources:
             for part in source.parts:
                 yield from _walk(part)
+
+
+def marks(frontend: Frontend) -> frozenset[str]:
+    """Names of which one is enough to recognise the page: those listed, or all that the table reads below its prefix."""
+    if frontend.marks:
+        return frozenset(frontend.marks)
+    return frozenset(t.name for t in terms(frontend) if isinstance(t, Series | Label) and not t.name.startswith("@"))
 
 
 def _walk(term: Term) -> Iterator[Term]:

@@ -407,15 +407,8 @@ VLLM = Frontend(
         ),
     },
     fields=_FIELDS,
-    marks=(
-        "num_requests_running",
-        "num_requests_waiting",
-        _CONFIG,
-        "generation_tokens_total",
-        "time_to_first_token_seconds",
-        "e2e_request_latency_seconds",
-    ),
     switched_off=("@http_request_duration_highr_seconds",),
+    owner=(Json("models", "owned_by", records="data"), "vllm"),
     ignore=(
         "@python_*", "@process_*", "@http_*",
         "avg_prompt_throughput_toks_per_s", "avg_generation_throughput_toks_per_s", "cpu_cache_usage_perc",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from exporters import exposition
-from exporters.detect import detect
+from exporters.detect import detect, is_confirmed
 from exporters.normalise import Identity, Normaliser, Reading
 from exporters.table import Field, Fold, Frontend
 from exporters.tables.vllm import VLLM
@@ -169,6 +169,20 @@ def test_what_is_no_metrics_page_is_named_with_a_remedy(body: str, content_type:
     assert found.finding is not None
     assert found.finding.reason == reason
     assert found.finding.remedy
+
+
+def test_a_page_without_engine_metrics_is_only_vllm_if_its_model_list_says_so() -> None:
+    page = 'http_request_duration_highr_seconds_bucket{le="+Inf"} 3\nhttp_requests_total{handler="/",method="GET"} 3\n'
+    found = detect(page)
+    assert (found.frontend, found.finding and found.finding.reason) == (VLLM, "stats_disabled")
+    assert is_confirmed(VLLM, {"models": {"data": [{"id": "m", "owned_by": "vllm"}]}})
+    assert not is_confirmed(VLLM, {"models": {"data": [{"id": "m", "owned_by": "someone"}]}})
+    assert not is_confirmed(VLLM, {})
+
+
+def test_a_server_that_answers_metrics_and_is_not_healthy_says_so() -> None:
+    reading = Normaliser(VLLM, Identity("n", "s")).normalise(NEW, {"health": 503})
+    assert [(f.reason, f.detail) for f in reading.findings] == [("unhealthy", "HTTP 503")]
 
 
 DATA_PARALLEL = """\
