@@ -294,8 +294,10 @@ class Trap:
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
-    """One server frontend. `marks` are names by which its page is recognised (see `marks`); `ignore` are patterns of known families
-    that the schema has no place for; `switched_off` marks a page on which the engine's statistics are switched off.
+    """One server frontend.
+
+    `marks` are names by which its page is recognised (see `marks`); `ignore` are patterns of known families that the
+    schema has no place for; `switched_off` marks a page on which the engine's statistics are switched off.
     """
 
     name: str
@@ -336,7 +338,7 @@ def terms(frontend: Frontend) -> Iterator[Term]:
 
 
 def marks(frontend: Frontend) -> frozenset[str]:
-    """Names of which one is enough to recognise the page: those listed, or all that the table reads below its prefix."""
+    """Names of which one is enough to recognise the page: those listed, or all below the prefix that are read."""
     if frontend.marks:
         return frozenset(frontend.marks)
     return frozenset(t.name for t in terms(frontend) if isinstance(t, Series | Label) and not t.name.startswith("@"))
