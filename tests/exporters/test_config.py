@@ -117,7 +117,7 @@ def test_a_url_of_the_metrics_page_itself_is_taken_apart() -> None:
 def test_a_configuration_cannot_be_changed() -> None:
     config = Config()
     with pytest.raises(ValidationError, match="frozen"):
-        config.node = "other"  # type: ignore[misc]
+        config.node = "other"
 
 
 def test_paths_are_relative_to_the_file(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:

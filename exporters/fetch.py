@@ -1,0 +1,274 @@
+"""One document of one server: bounded in time and size, and every failure classified. Nothing a server does raises.
+
+The only module that knows the HTTP client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+METRICS_TYPE: Final = "text/plain;version=0.0.4"
+"""OpenMetrics is not asked for: servers are known to rewrite names in it."""
+JSON_TYPE: Final = "application/json"
+
+_Error = TypeVar("_Error", bound=BaseException)
+
+_MAX_REDIRECTS = 3
+_KEEP_ALIVE_SECONDS = 3.0
+"""Below the 5 s after which the servers' HTTP stacks close an idle connection, so none is used as it closes."""
+_INFLATE_BYTES = 65536
+_RESOLVER_THREADS = 64
+
+
+@lru_cache(maxsize=1)
+def product_version() -> str:
+    try:
+        return version("inferwatch")
+    except PackageNotFoundError:
+        return "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    text: str
+    content_type: str
+    status: int
+    duration: float
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`reason` is one of `findings.KINDS`. `status` is there if the server answered HTTP at all."""
+
+    reason: str
+    detail: str
+    status: int | None = None
+    duration: float = 0.0
+
+    @property
+    def answered(self) -> bool:
+        return self.status is not None
+
+
+def transport(context: ssl.SSLContext) -> httpx.AsyncHTTPTransport:
+    """One per target. Proxies, cookies and netrc of the environment play no part."""
+    limits = httpx.Limits(max_connections=8, max_keepalive_connections=2, keepalive_expiry=_KEEP_ALIVE_SECONDS)
+    return httpx.AsyncHTTPTransport(verify=context, limits=limits, trust_env=False)
+
+
+def resolve_in_many_threads() -> None:
+    """For the running loop: a name that does not resolve blocks a thread for seconds, and the others must not wait."""
+    executor = ThreadPoolExecutor(_RESOLVER_THREADS, thread_name_prefix="resolver")
+    asyncio.get_running_loop().set_default_executor(executor)
+
+
+async def fetch(
+    client: httpx.AsyncBaseTransport,
+    url: str,
+    *,
+    deadline: float,
+    max_bytes: int,
+    accept: str = METRICS_TYPE,
+    bearer_token: str = "",
+) -> Body | Failure:
+    """`deadline` is in the running loop's time and covers connecting, headers and body."""
+    clock = asyncio.get_running_loop().time
+    exchange = _Exchange(client, url, max_bytes, accept, bearer_token)
+    start = clock()
+    try:
+        async with asyncio.timeout_at(deadline):
+            text, content_type = await exchange.run()
+    except Exception as error:
+        reason, detail = _classify(error, url, exchange.status)
+        return Failure(reason, detail, exchange.status, clock() - start)
+    return Body(text, content_type, exchange.status or 0, clock() - start)
+
+
+class _Refused(Exception):
+    """Our own verdict on an answer."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+
+class _Exchange:
+    def __init__(
+        self, client: httpx.AsyncBaseTransport, url: str, max_bytes: int, accept: str, bearer_token: str
+    ) -> None:
+        self.status: int | None = None
+        self._client = client
+        self._url = url
+        self._max_bytes = max_bytes
+        # Compressing would cost the inference server's own event loop more than it saves on the way.
+        self._headers = {
+            "Accept": accept,
+            "Accept-Encoding": "identity",
+            "User-Agent": f"inferwatch/{product_version()}",
+        }
+        if bearer_token:
+            self._headers["Authorization"] = f"Bearer {bearer_token}"
+
+    async def run(self) -> tuple[str, str]:
+        url = self._url
+        for _ in range(_MAX_REDIRECTS + 1):
+            request = httpx.Request("GET", url, headers=self._headers, extensions={"timeout": {}})
+            response = await self._client.handle_async_request(request)
+            try:
+                self.status = response.status_code
+                if response.status_code not in (301, 302, 303, 307, 308):
+                    return await self._read(response)
+                url = _redirected(url, response)
+            finally:
+                await response.aclose()
+        raise _Refused("unexpected_status", f"more than {_MAX_REDIRECTS} redirects")
+
+    async def _read(self, response: httpx.Response) -> tuple[str, str]:
+        _check_status(response)
+        raw = bytearray()
+        async for part in _decoded(response, self._max_bytes):
+            raw += part
+            if len(raw) > self._max_bytes:
+                raise _Refused("too_large", f"more than {self._max_bytes} bytes")
+        _check_end(response, raw)
+        return raw.decode(), response.headers.get("content-type", "")
+
+
+def _redirected(url: str, response: httpx.Response) -> str:
+    """Only within the same server: a token or a probe must not be led elsewhere."""
+    location: str = response.headers.get("location", "")
+    try:
+        target = urljoin(url, location)
+        if location and _origin(target) == _origin(url):
+            return target
+    except ValueError:
+        pass  # no URL at all: not followed either
+    told = f"HTTP {response.status_code} to {location[:200]!r}"
+    raise _Refused("unexpected_status", f"{told}: not followed, it leads to another server")
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _check_status(response: httpx.Response) -> None:
+    status = response.status_code
+    if 200 <= status < 300:
+        return
+    reason = "server_error" if status >= 500 else "unexpected_status"
+    reason = {401: "unauthorized", 403: "unauthorized", 404: "not_found"}.get(status, reason)
+    raise _Refused(reason, f"HTTP {status}")
+
+
+def _check_end(response: httpx.Response, raw: bytearray) -> None:
+    """A body that only the closing connection ends may be cut; the text format ends with a line feed."""
+    framed = "content-length" in response.headers or "transfer-encoding" in response.headers
+    is_text = response.headers.get("content-type", "").startswith("text/plain")
+    if raw and is_text and not framed and not raw.endswith(b"\n"):
+        raise _Refused("truncated", f"the last line is not finished after {len(raw)} bytes")
+
+
+async def _decoded(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
+    """The body in parts small enough that their sum can be checked before memory is gone."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity", "gzip", "x-gzip"):
+        raise _Refused("protocol_error", f"content-encoding {encoding[:50]!r}, which was not asked for")
+    gunzip = _Gunzip() if encoding.endswith("gzip") else None
+    received = 0
+    async for raw in _raw(response):
+        received += len(raw)
+        if received > max_bytes:
+            raise _Refused("too_large", f"more than {max_bytes} bytes")
+        if gunzip is None:
+            yield raw
+        else:
+            for part in gunzip.feed(raw):
+                yield part
+    if gunzip is not None and not gunzip.finished:
+        raise _Refused("truncated", "the gzip stream is not complete")
+
+
+async def _raw(response: httpx.Response) -> AsyncIterator[bytes]:
+    """A connection that fails within the body, after a proper start, broke off."""
+    try:
+        async for part in response.aiter_raw():
+            yield part
+    except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+        raise _Refused("truncated", str(error) or type(error).__name__) from error
+
+
+class _Gunzip:
+    """Inflates piece by piece: a small gzip body may hold gigabytes."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(wbits=31)
+
+    def feed(self, raw: bytes) -> Iterator[bytes]:
+        while raw:
+            if self._stream.eof:
+                self._stream = zlib.decompressobj(wbits=31)
+            yield self._stream.decompress(raw, _INFLATE_BYTES)
+            raw = self._stream.unconsumed_tail or self._stream.unused_data
+
+    @property
+    def finished(self) -> bool:
+        return self._stream.eof
+
+
+def _classify(error: Exception, url: str, status: int | None) -> tuple[str, str]:
+    """(reason, detail)"""
+    match error:
+        case _Refused():
+            return error.reason, error.detail
+        case TimeoutError() | httpx.TimeoutException():
+            return "timeout", "before the body was complete" if status else "before the server answered"
+        case UnicodeDecodeError() if status:
+            return "encoding", f"byte {error.start} is not UTF-8"
+        case zlib.error():
+            return "protocol_error", f"gzip: {error}"
+        case httpx.ProtocolError():
+            return "protocol_error", str(error)
+        case httpx.ReadError() | httpx.WriteError() | httpx.CloseError():
+            tls = _first(error, ssl.SSLError)
+            return ("tls_error", _tls_detail(tls)) if tls else ("protocol_error", "the connection broke, no answer")
+    return _classify_connecting(error, urlsplit(url).netloc)
+
+
+def _classify_connecting(error: Exception, place: str) -> tuple[str, str]:
+    if tls := _first(error, ssl.SSLError):
+        return "tls_error", _tls_detail(tls)
+    if _first(error, ConnectionRefusedError):
+        return "connection_refused", place
+    last = list(_causes(error))[-1]
+    return "connect_failed", f"{place}: {str(last) or type(last).__name__}"
+
+
+def _tls_detail(error: ssl.SSLError) -> str:
+    return getattr(error, "verify_message", "") or error.reason or str(error)
+
+
+def _first(error: BaseException, kind: type[_Error]) -> _Error | None:
+    return next((c for c in _causes(error) if isinstance(c, kind)), None)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and everything it was raised from, groups included."""
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for inner in error.exceptions:
+                yield from _causes(inner)
+        error = error.__cause__ or error.__context__

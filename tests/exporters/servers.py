@@ -1,0 +1,114 @@
+"""Real servers on a port the system chooses, down to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+Handler = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class Served:
+    url: str
+    paths: list[str] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    connections: int = 0
+
+    def count(self, path: str) -> int:
+        return self.paths.count(path)
+
+    def header(self, name: str) -> str | None:
+        """Of the last request."""
+        lines = (line.partition(": ") for line in self.heads[-1].splitlines()[1:])
+        return next((value for key, _, value in lines if key.lower() == name.lower()), None)
+
+
+@contextlib.asynccontextmanager
+async def serving(handler: Handler, context: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
+    """`handler(path, reader, writer)` is called for each request; when it returns the connection is kept."""
+    served = Served("")
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.connections += 1
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
+            try:
+                while not writer.is_closing():
+                    head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                    served.heads.append(head)
+                    served.paths.append(head.split(" ")[1])
+                    await handler(served.paths[-1], reader, writer)
+            finally:
+                writer.close()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(connection(reader, writer))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    served.url = f"{'https' if context else 'http'}://127.0.0.1:{port}"
+    try:
+        yield served
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await server.wait_closed()
+
+
+def response(
+    body: bytes | str = b"",
+    *,
+    status: int = 200,
+    content_type: str = "text/plain; version=0.0.4; charset=utf-8",
+    headers: dict[str, str] | None = None,
+    length: int | None = None,
+) -> bytes:
+    raw = body.encode() if isinstance(body, str) else body
+    fields = {"Content-Type": content_type, "Content-Length": str(len(raw) if length is None else length)}
+    lines = [f"HTTP/1.1 {status} Word", *(f"{k}: {v}" for k, v in (fields | (headers or {})).items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + raw
+
+
+def answering(*parts: bytes, close: bool = True) -> Handler:
+    """The same bytes for every request."""
+
+    async def handler(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+        if close:
+            writer.close()
+
+    return handler
+
+
+def pages(answers: dict[str, bytes]) -> Handler:
+    """A response by path, read anew for each request; 404 for the rest."""
+
+    async def handler(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answers.get(path, response("no such path\n", status=404)))
+        await writer.drain()
+
+    return handler
+
+
+async def silence(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Takes the request and never answers."""
+    await reader.read()
+
+
+def unused_url() -> str:
+    """Where nothing listens: the port was free a moment ago."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"

@@ -1,0 +1,355 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from exporters import tls
+from exporters.fetch import JSON_TYPE, Body, Failure, fetch, transport
+from exporters.findings import KINDS
+from tests.exporters.servers import Handler, answering, pages, response, serving, silence, unused_url
+
+TEXT = "vllm:num_requests_running 1.0\n"
+# Self-signed for 127.0.0.1 until 2126: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes
+# -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 -days 36500 -out certificate.pem -keyout key.pem
+CERTIFICATE = Path(__file__).parent / "tls" / "certificate.pem"
+KEY = CERTIFICATE.with_name("key.pem")
+LONG = 30.0
+"""Never reached: a deadline that a test does not mean to hit."""
+
+Get = Callable[..., Awaitable[Body | Failure]]
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncBaseTransport]:
+    made = transport(tls.context())
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def get(client: httpx.AsyncBaseTransport) -> Get:
+    async def call(url: str, seconds: float = LONG, **more: object) -> Body | Failure:
+        deadline = asyncio.get_running_loop().time() + seconds
+        settings = {"max_bytes": 10_000, **more}
+        return await fetch(client, url, deadline=deadline, **settings)  # type: ignore[arg-type]
+
+    return call
+
+
+async def failure(get: Get, handler: Handler, seconds: float = LONG, **more: object) -> Failure:
+    async with serving(handler) as served:
+        got = await get(f"{served.url}/metrics", seconds, **more)
+    assert isinstance(got, Failure), got
+    assert got.reason in KINDS
+    return got
+
+
+async def test_a_page_comes_with_its_type_and_status(get: Get) -> None:
+    async with serving(pages({"/metrics": response(TEXT)})) as served:
+        got = await get(f"{served.url}/metrics")
+    assert isinstance(got, Body)
+    assert (got.text, got.status) == (TEXT, 200)
+    assert got.content_type == "text/plain; version=0.0.4; charset=utf-8"
+    assert got.duration > 0
+
+
+async def test_a_request_says_who_asks_and_for_what(get: Get) -> None:
+    async with serving(pages({"/metrics": response(TEXT)})) as served:
+        await get(f"{served.url}/metrics")
+        assert served.header("accept") == "text/plain;version=0.0.4"
+        assert (served.header("user-agent") or "").startswith("inferwatch/")
+        assert served.header("authorization") is None
+        await get(f"{served.url}/metrics", accept=JSON_TYPE, bearer_token="s3cret")
+        assert served.header("accept") == "application/json"
+        assert served.header("authorization") == "Bearer s3cret"
+
+
+async def test_an_empty_page_is_a_body(get: Get) -> None:
+    async with serving(pages({"/metrics": response()})) as served:
+        got = await get(f"{served.url}/metrics")
+    assert isinstance(got, Body)
+    assert not got.text
+
+
+async def test_a_connection_serves_several_requests(get: Get) -> None:
+    async with serving(pages({"/metrics": response(TEXT)})) as served:
+        for _ in range(3):
+            assert isinstance(await get(f"{served.url}/metrics"), Body)
+        assert served.connections == 1
+
+
+async def test_a_closed_port_is_a_refusal(get: Get) -> None:
+    got = await get(unused_url())
+    assert isinstance(got, Failure)
+    assert (got.reason, got.answered) == ("connection_refused", False)
+
+
+async def test_a_name_that_does_not_exist_cannot_be_reached(get: Get) -> None:
+    got = await get("http://no-such-host.invalid:8000/metrics")
+    assert isinstance(got, Failure)
+    assert (got.reason, got.answered) == ("connect_failed", False)
+    assert got.detail.startswith("no-such-host.invalid:8000: ")
+
+
+async def test_a_host_name_that_cannot_be_written_cannot_be_reached(get: Get) -> None:
+    got = await get(f"http://{'a' * 70}.example:8000/metrics")
+    assert isinstance(got, Failure)
+    assert got.reason == "connect_failed"
+
+
+async def test_silence_before_the_headers_is_a_timeout(get: Get) -> None:
+    got = await failure(get, silence, 0.1)
+    assert (got.reason, got.answered, got.detail) == ("timeout", False, "before the server answered")
+
+
+async def test_a_body_that_drips_is_cut_at_the_deadline(get: Get) -> None:
+    dripped = 0
+
+    async def drip(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal dripped
+        writer.write(response(TEXT, length=10_000))
+        while True:
+            writer.write(b"#")
+            dripped += 1
+            await writer.drain()
+            await asyncio.sleep(0.005)
+
+    got = await failure(get, drip, 0.2)
+    assert (got.reason, got.status, got.detail) == ("timeout", 200, "before the body was complete")
+    assert dripped > 1
+
+
+async def test_headers_that_drip_are_cut_at_the_deadline(get: Get) -> None:
+    async def drip(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            writer.write(b"X-More: 1\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.005)
+
+    assert (await failure(get, drip, 0.2)).reason == "timeout"
+
+
+async def test_a_deadline_that_is_over_asks_nothing(get: Get) -> None:
+    async with serving(pages({"/metrics": response(TEXT)})) as served:
+        got = await get(f"{served.url}/metrics", -1.0)
+        assert isinstance(got, Failure)
+        assert got.reason == "timeout"
+        assert served.paths == []
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+UNFRAMED = b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\n"
+
+BROKEN: dict[str, tuple[bytes, str, int | None]] = {
+    "shorter than its length": (response(TEXT, length=500), "truncated", 200),
+    "without its last chunk": (CHUNKED + b"6\r\nvllm:n\r\n", "truncated", 200),
+    "in the middle of a chunk": (CHUNKED + b"ff\r\nvllm:n", "truncated", 200),
+    "in the middle of a line": (UNFRAMED + b"vllm:num_requests_running 1", "truncated", 200),
+    "cut gzip": (response(gzip.compress(TEXT.encode())[:-9], headers={"Content-Encoding": "gzip"}), "truncated", 200),
+    "no gzip": (response(TEXT, headers={"Content-Encoding": "gzip"}), "protocol_error", 200),
+    "an encoding nobody asked for": (response(TEXT, headers={"Content-Encoding": "br"}), "protocol_error", 200),
+    "two lengths": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 7\r\n\r\n" + TEXT.encode(), "protocol_error", None),
+    "no number as length": (b"HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n", "protocol_error", None),
+    "another protocol": (b"SSH-2.0-OpenSSH_9.2\r\n", "protocol_error", None),
+    "a TLS alert": (b"\x15\x03\x01\x00\x02\x02\x46", "protocol_error", None),
+    "endless headers": (b"HTTP/1.1 200 OK\r\n" + b"X-Long: " + b"x" * 300_000, "protocol_error", None),
+    "nothing at all": (b"", "protocol_error", None),
+    "half a status line": (b"HTTP/1.1 2", "protocol_error", None),
+    "Latin-1": (response("vllm:x{a=\"\xe9\"} 1\n".encode("latin-1")), "encoding", 200),
+    "UTF-16": (response(TEXT.encode("utf-16")), "encoding", 200),
+    "401": (response("{}", status=401), "unauthorized", 401),
+    "403": (response("{}", status=403), "unauthorized", 403),
+    "404": (response("{}", status=404), "not_found", 404),
+    "405": (response("{}", status=405), "unexpected_status", 405),
+    "429": (response("{}", status=429), "unexpected_status", 429),
+    "500": (response("{}", status=500), "server_error", 500),
+    "503": (response("{}", status=503), "server_error", 503),
+    "304": (response("", status=304), "unexpected_status", 304),
+    "a redirect to nowhere": (response("", status=302), "unexpected_status", 302),
+    "a redirect to no URL": (
+        response("", status=302, headers={"Location": "http://[broken/"}), "unexpected_status", 302),
+    "a redirect to another scheme": (
+        response("", status=301, headers={"Location": "file:///etc/passwd"}), "unexpected_status", 301),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "reason", "status"), BROKEN.values(), ids=BROKEN.keys())
+async def test_a_broken_answer_is_classified(get: Get, answer: bytes, reason: str, status: int | None) -> None:
+    got = await failure(get, answering(answer))
+    assert (got.reason, got.status) == (reason, status)
+
+
+async def test_a_connection_reset_within_the_body_is_a_truncation(get: Get) -> None:
+    async def reset(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(TEXT, length=5000))
+        await writer.drain()
+        writer.transport.abort()
+
+    assert (await failure(get, reset)).reason == "truncated"
+
+
+async def test_a_connection_reset_before_an_answer_is_no_http(get: Get) -> None:
+    async def reset(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    got = await failure(get, reset)
+    assert (got.reason, got.answered) == ("protocol_error", False)
+
+
+async def test_an_unframed_page_that_ends_with_a_line_is_whole(get: Get) -> None:
+    async with serving(answering(UNFRAMED + TEXT.encode())) as served:
+        got = await get(f"{served.url}/metrics")
+    assert isinstance(got, Body)
+    assert got.text == TEXT
+
+
+async def test_a_page_above_the_limit_is_refused(get: Get) -> None:
+    got = await failure(get, answering(response(b"#" * 10_001)))
+    assert (got.reason, got.status) == ("too_large", 200)
+
+
+async def test_a_page_at_the_limit_is_taken(get: Get) -> None:
+    async with serving(answering(response(b"#" * 10_000))) as served:
+        assert isinstance(await get(f"{served.url}/metrics"), Body)
+
+
+async def test_an_endless_body_is_cut_at_the_limit(get: Get) -> None:
+    sent = 0
+
+    async def endless(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        writer.write(CHUNKED)
+        while True:
+            writer.write(b"1000\r\n" + b"#" * 4096 + b"\r\n")
+            sent += 4096
+            await writer.drain()
+
+    assert (await failure(get, endless)).reason == "too_large"
+    assert sent < 50_000_000
+
+
+async def test_gzip_is_read(get: Get) -> None:
+    twice = gzip.compress(TEXT.encode()) + gzip.compress(TEXT.encode())
+    async with serving(answering(response(twice, headers={"Content-Encoding": "gzip"}))) as served:
+        got = await get(f"{served.url}/metrics")
+    assert isinstance(got, Body)
+    assert got.text == TEXT * 2
+
+
+async def test_a_gzip_bomb_is_cut_before_it_is_inflated(get: Get) -> None:
+    """300 kB that inflate to 300 MB: memory stays far below that."""
+    import tracemalloc
+
+    bomb = gzip.compress(b"\0" * 300_000_000, compresslevel=9)
+    async with serving(answering(response(bomb, headers={"Content-Encoding": "gzip"}))) as served:
+        tracemalloc.start()
+        try:
+            got = await get(f"{served.url}/metrics", max_bytes=1_000_000)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert isinstance(got, Failure)
+    assert got.reason == "too_large"
+    assert peak < 20_000_000
+
+
+async def test_a_redirect_within_the_server_is_followed(get: Get) -> None:
+    moved = response("", status=307, headers={"Location": "/metrics/"})
+    async with serving(pages({"/metrics": moved, "/metrics/": response(TEXT)})) as served:
+        got = await get(f"{served.url}/metrics")
+    assert isinstance(got, Body)
+    assert got.text == TEXT
+
+
+async def test_a_redirect_to_another_server_is_not_followed_and_says_where(get: Get) -> None:
+    async with serving(pages({"/metrics": response(TEXT)})) as elsewhere:
+        moved = response("", status=301, headers={"Location": f"{elsewhere.url}/metrics"})
+        got = await failure(get, pages({"/metrics": moved}), bearer_token="s3cret")
+        assert elsewhere.paths == []
+    assert (got.reason, got.status) == ("unexpected_status", 301)
+    assert elsewhere.url in got.detail
+
+
+async def test_a_circle_of_redirects_ends(get: Get) -> None:
+    got = await failure(get, pages({"/metrics": response("", status=302, headers={"Location": "/metrics"})}))
+    assert got.reason == "unexpected_status"
+
+
+async def test_cookies_are_neither_kept_nor_sent(get: Get) -> None:
+    async with serving(pages({"/metrics": response(TEXT, headers={"Set-Cookie": "a=b"})})) as served:
+        await get(f"{served.url}/metrics")
+        await get(f"{served.url}/metrics")
+        assert served.header("cookie") is None
+
+
+async def test_the_environments_proxy_is_not_used(get: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", unused_url())
+    monkeypatch.setenv("ALL_PROXY", unused_url())
+    async with serving(pages({"/metrics": response(TEXT)})) as served:
+        assert isinstance(await get(f"{served.url}/metrics"), Body)
+
+
+async def test_a_cut_exchange_leaves_no_connection_behind(get: Get) -> None:
+    closed = asyncio.Event()
+
+    async def hang(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        closed.set()
+
+    async with serving(hang) as served:
+        await get(f"{served.url}/metrics", 0.05)
+        async with asyncio.timeout(LONG):
+            await closed.wait()
+
+
+@pytest.fixture
+def https() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE, KEY)
+    return context
+
+
+async def test_a_self_signed_certificate_is_not_trusted(get: Get, https: ssl.SSLContext) -> None:
+    async with serving(pages({"/metrics": response(TEXT)}), https) as served:
+        got = await get(f"{served.url}/metrics")
+    assert isinstance(got, Failure)
+    assert (got.reason, got.answered) == ("tls_error", False)
+    assert "self-signed certificate" in got.detail or "self signed certificate" in got.detail
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["by its file", "without looking"])
+async def test_a_self_signed_certificate_can_be_accepted(https: ssl.SSLContext, trusted: bool) -> None:
+    context = tls.context(ca_file=CERTIFICATE) if trusted else tls.context(insecure=True)
+    client = transport(context)
+    async with serving(pages({"/metrics": response(TEXT)}), https) as served:
+        deadline = asyncio.get_running_loop().time() + LONG
+        got = await fetch(client, f"{served.url}/metrics", deadline=deadline, max_bytes=1000)
+        await client.aclose()
+    assert isinstance(got, Body)
+
+
+async def test_https_towards_a_plain_server_is_a_tls_error(get: Get) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(5)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        got = await get(f"https://127.0.0.1:{port}/metrics")
+    assert isinstance(got, Failure)
+    assert got.reason == "tls_error"
+
+
+def test_equal_tls_settings_share_one_context() -> None:
+    assert tls.context() is tls.context()
+    assert tls.context(insecure=True) is not tls.context()
