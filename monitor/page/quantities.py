@@ -85,17 +85,20 @@ def _exact(value: float, decimals: int) -> str:
     return rounded if math.isclose(float(rounded), value, rel_tol=1e-6, abs_tol=1e-12) else f"{value:.6g}"
 
 
-def quantile(estimate: float, lower: float, upper: float | None) -> str:
-    """An estimate with the bounds of what is known: `1.2 s (1.0–2.5)`; seconds. No upper bound: `at least 60 s`."""
+def quantile(estimate: float, lower: float, upper: float | None) -> tuple[str, str]:
+    """Seconds as an estimate and the bounds of what is known: `1.2 s` and `(1.0–2.5)`.
+
+    In the overflow and in the first bucket there is no estimate worth the name: `at least 60 s`, `at most 1 ms`.
+    """
     if upper is None or math.isinf(upper):
-        return f"at least {bound(lower)}"
+        return f"at least {bound(lower)}", ""
     if lower <= 0:
-        return f"at most {bound(upper)}"
+        return f"at most {bound(upper)}", ""
     unit, scale = _unit(estimate)
     value = estimate / scale
     decimals = _decimals(value)
     low, high = (_exact(edge / scale, decimals) for edge in (lower, upper))
-    return f"{_two_digits(value)} {unit} ({low}–{high})"
+    return f"{_two_digits(value)} {unit}", f"({low}–{high})"
 
 
 def moment(at: float) -> str:

@@ -1,4 +1,4 @@
-"""A line of recent minutes as an SVG path. A gap in the data is a gap in the line, and a lone minute is a dot."""
+"""A line of recent minutes as SVG paths. A gap in the data is a gap in the line, and a lone minute is a dot."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """`path` is the line, `marks` the upward ticks of values that are only known to be at least that."""
+    """Three paths: the line, the lone minutes, and upward ticks where a value is only known to be at least that."""
 
     path: str
+    dots: str
     marks: str
     top: float
     """Value at the upper edge; the lower edge is 0."""
@@ -55,7 +56,8 @@ def draw(points: Sequence[Point], since: float, until: float, *, top: float | No
     runs = _runs(inside)
     place = _Place(since, until, scale)
     return Sparkline(
-        path="".join(place.line(run) for run in runs),
+        path="".join(place.line(run) for run in runs if len(run) > 1),
+        dots="".join(place.dot(run[0]) for run in runs if len(run) == 1),
         marks="".join(place.mark(p) for p in inside if p.beyond),
         top=scale,
         latest=values[-1],
@@ -95,13 +97,18 @@ class _Place:
         share = min(max(point.value / self.top, 0.0), 1.0)
         return HEIGHT - _EDGE - share * (HEIGHT - 2 * _EDGE)
 
+    def at(self, point: Point) -> str:
+        return f"{_short(self.x(point))} {_short(self.y(point))}"
+
     def line(self, run: Sequence[Point]) -> str:
-        """A run of one is a line of no length, which round caps show as a dot."""
-        corners = [f"{_short(self.x(p))} {_short(self.y(p))}" for p in run]
-        return f"M{corners[0]}h0" if len(run) == 1 else f"M{'L'.join(corners)}"
+        return f"M{'L'.join(self.at(p) for p in run)}"
+
+    def dot(self, point: Point) -> str:
+        """A line of no length: round caps make it a dot."""
+        return f"M{self.at(point)}h0"
 
     def mark(self, point: Point) -> str:
-        return f"M{_short(self.x(point))} {_short(self.y(point))}v-{_short(_EDGE)}"
+        return f"M{self.at(point)}v-{_short(_EDGE)}"
 
 
 def _short(value: float) -> str:

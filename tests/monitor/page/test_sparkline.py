@@ -35,12 +35,14 @@ def test_a_missing_minute_breaks_the_line() -> None:
 def test_a_lone_minute_between_gaps_is_a_dot() -> None:
     line = drawn(minutes(1, 1, None, 2, None, 1, 1), until=420, top=2)
     # x: 30/420*120 = 8.6, 25.7, then 210/420*120 = 60, then 94.3, 111.4
-    assert line.path == "M8.6 14L25.7 14M60 2h0M94.3 14L111.4 14"
+    assert line.path == "M8.6 14L25.7 14M94.3 14L111.4 14"
+    assert line.dots == "M60 2h0"
     assert line.gaps == 2
 
 
 def test_a_single_point_is_visible() -> None:
-    assert drawn([Point(1770, 60, 3)], top=6).path == "M60 14h0"
+    line = drawn([Point(1770, 60, 3)], top=6)
+    assert (line.path, line.dots) == ("", "M60 14h0")
 
 
 def test_windows_of_other_lengths_join_where_they_touch() -> None:

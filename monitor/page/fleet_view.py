@@ -1,0 +1,92 @@
+"""What the fleet's table shows, ready to be put into HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from monitor.fleet import FindingOut, ServerRow
+from monitor.page.condition import (
+    Condition,
+    Summary,
+    condition,
+    in_trouble_first,
+    last_answer,
+    summary,
+    title,
+    worst_first,
+)
+from monitor.page.figures import Figures, figures
+from monitor.page.trends import Trend, Trends
+
+_FRAMEWORKS = {"vllm": "vLLM", "sglang": "SGLang", "lmdeploy": "LMDeploy", "tensorrt_llm": "TensorRT-LLM"}
+KV_NEARLY_FULL = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLine:
+    row: ServerRow
+    href: str
+    framework: str | None
+    condition: Condition
+    last_answer: str
+    figures: Figures
+    kv_share: float | None
+    """Of the fullest engine: it is the one that preempts."""
+    trends: Mapping[str, Trend]
+    problems: tuple[FindingOut, ...]
+    """Worst first."""
+    notes: tuple[FindingOut, ...]
+
+    @property
+    def look(self) -> str:
+        """Of the row's edge: how bad the worst is that is said of the server."""
+        if self.condition.look in ("bad", "warning"):
+            return self.condition.look
+        worst = self.problems[0].severity if self.problems else ""
+        return {"error": "bad", "warning": "warning"}.get(worst, self.condition.look)
+
+    @property
+    def kv_nearly_full(self) -> bool:
+        return self.kv_share is not None and self.kv_share >= KV_NEARLY_FULL
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    title: str
+    summary: Summary
+    lines: tuple[ServerLine, ...]
+    unreal: tuple[str, ...]
+    """Sources of data that no live server gave: replay, simulated."""
+
+
+def fleet_view(rows: Sequence[ServerRow], trends: Trends, now: float) -> FleetView:
+    told = summary(rows)
+    return FleetView(
+        title=title(told),
+        summary=told,
+        lines=tuple(server_line(row, trends, now) for row in in_trouble_first(rows)),
+        unreal=tuple(sorted({row.simulated for row in rows if row.simulated})),
+    )
+
+
+def server_line(row: ServerRow, trends: Trends, now: float) -> ServerLine:
+    findings = worst_first(row.findings)
+    share = row.kv_utilization if row.kv_utilization_max is None else row.kv_utilization_max
+    return ServerLine(
+        row=row,
+        href=server_path(row.node, row.server),
+        framework=_FRAMEWORKS.get(row.framework or "", row.framework),
+        condition=condition(row),
+        last_answer=last_answer(row, now),
+        figures=figures(row),
+        kv_share=share,
+        trends=trends.of(row.node, row.server, now),
+        problems=tuple(f for f in findings if f.severity != "info"),
+        notes=tuple(f for f in findings if f.severity == "info"),
+    )
+
+
+def server_path(node: str, server: str) -> str:
+    return f"/servers/{quote(node, safe='')}/{quote(server, safe='')}"

@@ -1,0 +1,160 @@
+"""The page's addresses: HTML, the parts that the page swaps in, and the static files."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from monitor.fleet import Fleet, ServerRow
+from monitor.page import assets, quantities
+from monitor.page.fleet_view import fleet_view, server_line, server_path
+from monitor.page.server_view import server_view
+from monitor.page.trends import Asks, Trends
+
+REFRESH_SECONDS = 5
+RELOAD_SECONDS = 15
+"""Without JavaScript the whole page is loaded again."""
+_COMPRESS_FROM = 1000
+_BACKTICKS = re.compile(r"`([^`]+)`")
+
+CONTENT_SECURITY_POLICY = "; ".join((
+    "default-src 'none'",
+    "style-src 'self'",
+    "script-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+))  # fmt: skip
+_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+AcceptEncoding = Annotated[str, Header(alias="Accept-Encoding")]
+IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
+
+
+class Page:
+    """Renders the views. `looked_for` says, a line each, where servers were searched before any was found."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        history: Asks,
+        clock: Callable[[], float],
+        looked_for: Sequence[str],
+        debug_path: str | None,
+    ) -> None:
+        self.fleet, self.clock, self.trends = fleet, clock, Trends(history)
+        self.looked_for, self.debug_path = tuple(looked_for), debug_path
+        self.assets = assets.load()
+        self._templates = _environment(self.assets)
+
+    def render(self, template: str, **context: object) -> str:
+        return self._templates.get_template(template).render(context)
+
+    def fleet_html(self, template: str) -> str:
+        now = self.clock()
+        view = fleet_view(self.fleet.rows(now), self.trends, now)
+        return self.render(template, view=view, now=now, looked_for=self.looked_for, fragment="/fragments/fleet")
+
+    def server_html(self, template: str, path: str) -> tuple[str, int]:
+        """The HTML and its status; `path` is node and name as they stand in the address."""
+        now = self.clock()
+        row = self._row(path, now)
+        if row is None:
+            return self.render(template, line=None, path=path, now=now, fragment=None), 404
+        fragment = f"/fragments{server_path(row.node, row.server)}"
+        line, view = server_line(row, self.trends, now), server_view(row, self.fleet.latest(row.node, row.server))
+        context = {"line": line, "view": view, "now": now, "fragment": fragment, "debug_path": self.debug_path}
+        return self.render(template, **context), 200
+
+    def _row(self, path: str, now: float) -> ServerRow | None:
+        """Compared as a whole: both names may hold slashes."""
+        return next((row for row in self.fleet.rows(now) if f"{row.node}/{row.server}" == path), None)
+
+
+def code_marked(text: str) -> Markup:
+    """Text with `…` around what is to be typed, as HTML."""
+    return Markup(_BACKTICKS.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 escaped before anything is added
+
+
+def _environment(known: dict[str, assets.Asset]) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["code"] = code_marked
+    environment.globals.update(
+        assets=known, quantities=quantities, refresh_seconds=REFRESH_SECONDS, reload_seconds=RELOAD_SECONDS
+    )
+    return environment
+
+
+def router(
+    fleet: Fleet,
+    history: Asks,
+    *,
+    clock: Callable[[], float] = time.time,
+    looked_for: Sequence[str] = (),
+    debug_path: str | None = None,
+) -> APIRouter:
+    """`debug_path` is where the sidecar's debug pages are, if this process serves them."""
+    page = Page(fleet, history, clock, looked_for, debug_path)
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get("/")
+    def overview(accept: AcceptEncoding = "") -> Response:
+        return _html(page.fleet_html("fleet.html"), accept)
+
+    @routes.get("/fragments/fleet")
+    def overview_part(accept: AcceptEncoding = "") -> Response:
+        return _html(page.fleet_html("fleet_part.html"), accept)
+
+    @routes.get("/servers/{path:path}")
+    def server(path: str, accept: AcceptEncoding = "") -> Response:
+        html, status = page.server_html("server.html", path)
+        return _html(html, accept, status)
+
+    @routes.get("/fragments/servers/{path:path}")
+    def server_part(path: str, accept: AcceptEncoding = "") -> Response:
+        html, status = page.server_html("server_part.html", path)
+        return _html(html, accept, status)
+
+    @routes.get("/static/{name}")
+    def static(name: str, v: str = "", if_none_match: IfNoneMatch = "") -> Response:
+        return _static(page.assets.get(name), v, if_none_match)
+
+    return routes
+
+
+def _html(text: str, accept_encoding: str, status: int = 200) -> Response:
+    body, headers = text.encode(), {**_HEADERS, "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
+    if len(body) >= _COMPRESS_FROM and "gzip" in accept_encoding:
+        body, headers = gzip.compress(body, 5), {**headers, "Content-Encoding": "gzip"}
+    return Response(body, status, headers, "text/html; charset=utf-8")
+
+
+def _static(asset: assets.Asset | None, version: str, if_none_match: str) -> Response:
+    if asset is None:
+        return Response("no such file\n", 404, _HEADERS, "text/plain; charset=utf-8")
+    lasting = "public, max-age=31536000, immutable" if version == asset.digest else "no-cache"
+    headers = {**_HEADERS, "Cache-Control": lasting, "ETag": asset.etag}
+    if asset.etag in if_none_match:
+        return Response(status_code=304, headers=headers)
+    return Response(asset.body, 200, headers, asset.media_type)
