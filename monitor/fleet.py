@@ -11,11 +11,12 @@ from pydantic import BaseModel, ConfigDict
 from exporters.findings import Finding
 from exporters.observation import FieldStatus, Observation, Series
 from exporters.schema import E2E, PHASES, QUANTILE_WINDOW_SECONDS, TTFT, Phase
-from monitor.readings import engines, of_metric, total
+from monitor.readings import engines, facts, of_metric, total
 from monitor.recent import RecentSteps
 
 RATE_WINDOW_SECONDS = 60.0
 STALE_AFTER_SECONDS = 90.0
+_LASTING_FACTS = ("framework", "frontend", "version", "model", "role")
 FORGET_AFTER_SECONDS = 3600.0
 """A server of which nothing was heard for so long was taken out of the configuration."""
 
@@ -105,7 +106,7 @@ class _Target:
         if observation.up:
             self.last_seen = observation.at
         if observation.available:
-            self.facts = _facts(observation)
+            self.facts = {name: text for name, text in facts(observation).items() if name in _LASTING_FACTS}
             self.recent.advance(observation)
 
     def row(self, now: float, stale_after: float) -> ServerRow:
@@ -128,7 +129,7 @@ class _Target:
     def _figures(self) -> dict[str, object]:
         values, recent = self.latest.values, self.recent
         return {
-            "state": _joined(s.label("state") for s, v in of_metric(values, "llm_server_state") if v == 1),
+            "state": facts(self.latest).get("state"),
             "running": _sum(values, "llm_requests_running"),
             "running_limit": _sum(values, "llm_requests_running_limit"),
             "waiting": _sum(values, "llm_requests_waiting"),
@@ -199,23 +200,6 @@ class Fleet:
         with self._lock:
             target = self._targets.get((node, server))
         return None if target is None else target.latest
-
-
-def _facts(observation: Observation) -> dict[str, str]:
-    info = [series for series, _ in of_metric(observation.values, "llm_server_info")]
-    identities = [dict(labels) for labels in engines(observation)]
-    found = {
-        "framework": _joined(i.get("framework", "") for i in identities),
-        "model": _joined(i.get("model", "") for i in identities),
-        "role": _joined(i.get("role", "") for i in identities),
-        "frontend": _joined(series.label("frontend") for series in info),
-        "version": _joined(series.label("version") for series in info),
-    }
-    return {name: value for name, value in found.items() if value}
-
-
-def _joined(values: Iterable[str]) -> str | None:
-    return ", ".join(sorted({v for v in values if v})) or None
 
 
 def _all(values: Mapping[Series, float], metric: str) -> list[float]:

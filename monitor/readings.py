@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from exporters.observation import Labels, Observation, Series
-from exporters.schema import METRICS, Type
+from exporters.observation import Labels, Observation, Series, labels
+from exporters.schema import METRICS, Scope, Type
 
 
 def counters(values: Mapping[Series, float]) -> dict[Series, float]:
@@ -33,11 +33,24 @@ def total(values: Iterable[float]) -> float | None:
     return sum(known) if known else None
 
 
+def target(observation: Observation) -> Labels:
+    """Identity of the target as a whole."""
+    return labels({**dict(observation.user_labels), "node": observation.node, "server": observation.server})
+
+
 def engines(observation: Observation) -> list[Labels]:
     """Identities of the engines that have readings, in a stable order."""
-    found = {
-        identity(series)
-        for series in (*observation.values, *observation.histograms)
-        if series.metric in METRICS and series.label("engine")
-    }
+    metrics = {name for name, metric in METRICS.items() if metric.scope is Scope.ENGINE}
+    found = {identity(s) for s in (*observation.values, *observation.histograms) if s.metric in metrics}
     return sorted(found)
+
+
+def facts(observation: Observation) -> dict[str, str]:
+    """What the target says it is, as far as it is known; several values of several engines are joined by ", "."""
+    identities = [dict(i) for i in engines(observation)]
+    info = [series for series, _ in of_metric(observation.values, "llm_server_info")]
+    state = [series for series, value in of_metric(observation.values, "llm_server_state") if value == 1]
+    found = {name: [i.get(name, "") for i in identities] for name in ("framework", "model", "role")}
+    found |= {name: [series.label(name) for series in info] for name in ("frontend", "version", "wire_model")}
+    found["state"] = [series.label("state") for series in state]
+    return {name: text for name, values in found.items() if (text := ", ".join(sorted({v for v in values if v})))}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exporters.histogram import Histogram
-from exporters.observation import Observation, Series, labels
+from exporters.observation import Labels, Observation, Series, labels
 from exporters.schema import IDENTITY, METRICS
 
 ENGINE = {"framework": "vllm", "model": "m-a", "role": "unified", "engine": "0"}
@@ -27,3 +27,12 @@ def observation(
 ) -> Observation:
     facts: dict[str, Any] = {"node": "n1", "server": "s1", "up": True, "available": True} | more
     return Observation(at=at, values=values or {}, histograms=histograms or {}, **facts)
+
+
+def identity(of: Series) -> Labels:
+    """Of the engine or target that the series belongs to."""
+    return tuple((name, value) for name, value in of.labels if name not in METRICS[of.metric].labels)
+
+
+ENGINE_0 = identity(series("llm_requests_running"))
+TARGET = identity(series("llm_up"))

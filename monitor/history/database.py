@@ -1,0 +1,87 @@
+"""The database: where it is, how SQLite is set up, and bringing its tables up to date."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+MIGRATIONS = Path(__file__).parents[2] / "migrations"
+"""Beside the packages in a checkout, which an editable installation runs from; a wheel does not have it."""
+
+_BUSY_MILLISECONDS = 10_000
+
+
+class HistoryError(Exception):
+    """Base of what can go wrong with the history."""
+
+
+class DatabaseError(HistoryError):
+    """The database cannot be used as it is."""
+
+
+def default_url() -> str:
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return sqlite_url(Path(state) / "inferwatch" / "history.sqlite")
+
+
+def sqlite_url(path: Path) -> str:
+    return f"sqlite:///{path.absolute()}"
+
+
+def open_database(url: str) -> Engine:
+    """Makes the folder of an SQLite file. The tables are `upgrade`'s business."""
+    try:
+        parsed = make_url(url)
+        engine = create_engine(parsed, pool_pre_ping=True)
+    except (ArgumentError, ImportError) as cause:
+        raise DatabaseError(f"could not open the history's database at {url!r}: {cause}") from cause
+    if parsed.get_backend_name() == "sqlite":
+        if parsed.database:
+            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def for_writing(engine: Engine) -> Engine:
+    """The same connections; their transactions take SQLite's write lock at once and wait for it as long as need be."""
+    return engine.execution_options(sqlite_begin="BEGIN IMMEDIATE")
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+    """WAL lets others read while one writes; with it, NORMAL loses no committed row when the process dies."""
+    connection.isolation_level = None  # the driver would begin only before the first change, and not before DDL
+    wait = f"busy_timeout = {_BUSY_MILLISECONDS}"
+    for pragma in (wait, "journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("sqlite_begin", "BEGIN"))
+
+
+def upgrade(engine: Engine) -> None:
+    """Brings the tables up to date. Raises DatabaseError where this installation has no migrations to do it with."""
+    if not (MIGRATIONS / "env.py").is_file():
+        raise DatabaseError(
+            f"could not bring the history's tables up to date: no migrations at {MIGRATIONS}; run from a checkout "
+            "(make run), or put its migrations folder there"
+        )
+    with for_writing(engine).begin() as connection:
+        command.upgrade(alembic_config(connection), "head")
+
+
+def alembic_config(connection: Connection) -> Config:
+    """For Alembic's commands; what they do is part of the connection's transaction."""
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config

@@ -1,0 +1,143 @@
+"""What may be asked of the history, checked before any row is read.
+
+HistoryError
+└── QuestionError         has the parameter, what is allowed instead, and what was probably meant
+    ├── UnknownMetric
+    ├── UnknownLabel
+    └── InvalidParameter  aggregation, q, since, until, step
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+from exporters.schema import METRICS, Metric, Type
+from monitor.history.columns import STORED, why_not_stored
+from monitor.history.database import HistoryError
+from monitor.history.minutes import WINDOW_SECONDS
+
+MAX_POINTS = 11_000
+"""Of one answer, as in Prometheus."""
+
+
+class Aggregation(StrEnum):
+    AVERAGE = "avg"
+    MAXIMUM = "max"
+    RATE = "rate"
+    SUM = "sum"
+    QUANTILE = "quantile"
+
+
+AGGREGATIONS = {
+    Type.GAUGE: (Aggregation.AVERAGE, Aggregation.MAXIMUM),
+    Type.COUNTER: (Aggregation.RATE, Aggregation.SUM),
+    Type.HISTOGRAM: (Aggregation.QUANTILE,),
+}
+"""What can be asked of each type; the first is meant where none is named."""
+
+
+class QuestionError(HistoryError):
+    def __init__(self, parameter: str, problem: str, allowed: Iterable[str] = (), meant: str | None = None) -> None:
+        self.parameter = parameter
+        self.allowed = tuple(allowed)
+        self.meant = meant
+        super().__init__(f"{parameter}: {problem}" + (f"; did you mean {meant!r}?" if meant else ""))
+
+
+class UnknownMetric(QuestionError):
+    pass
+
+
+class UnknownLabel(QuestionError):
+    pass
+
+
+class InvalidParameter(QuestionError):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question that can be answered. Moments are unix seconds; `since` and `step` are multiples of the minute."""
+
+    metric: Metric
+    aggregation: Aggregation
+    q: float | None
+    since: int
+    until: float
+    step: int
+    group_by: tuple[str, ...]
+    where: Mapping[str, str]
+
+
+def question(
+    metric: str,
+    q: float | None,
+    since: float,
+    until: float,
+    step: float,
+    group_by: Sequence[str],
+    where: Mapping[str, str],
+    aggregation: str | None,
+) -> Question:
+    """`since` is rounded down to the step. Raises QuestionError."""
+    known = _metric(metric)
+    whole_step = _step(step)
+    if not (math.isfinite(since) and math.isfinite(until) and since < until):
+        raise InvalidParameter("until", f"{until!r} is not after since={since!r}", ["a moment after `since`"])
+    start = int(since // whole_step) * whole_step
+    if (until - start) / whole_step > MAX_POINTS:
+        longer = math.ceil((until - start) / MAX_POINTS / WINDOW_SECONDS) * WINDOW_SECONDS
+        raise InvalidParameter("step", f"{step!r} makes more than {MAX_POINTS} points", [f"{longer} or more"])
+    chosen = _aggregation(known, aggregation)
+    return Question(
+        known, chosen, _quantile(chosen, q), start, until, whole_step, tuple(dict.fromkeys(group_by)), dict(where)
+    )
+
+
+def _metric(name: str) -> Metric:
+    if name not in METRICS:
+        raise UnknownMetric("metric", f"{name!r} is not in the schema", STORED, closest(name, STORED))
+    reason = why_not_stored(METRICS[name])
+    if reason is not None:
+        raise UnknownMetric("metric", f"{name} has no history: {reason}", STORED)
+    return METRICS[name]
+
+
+def _step(step: float) -> int:
+    if not math.isfinite(step) or step < WINDOW_SECONDS or step % WINDOW_SECONDS:
+        raise InvalidParameter("step", f"{step!r} is not a number of whole minutes", ["60, 120, 180 … seconds"])
+    return int(step)
+
+
+def _aggregation(metric: Metric, name: str | None) -> Aggregation:
+    allowed = AGGREGATIONS[metric.type]
+    if name is None:
+        return allowed[0]
+    if name not in allowed:
+        raise InvalidParameter(
+            "aggregation", f"{name!r} cannot be asked of {metric.name}, a {metric.type.value}", allowed
+        )
+    return Aggregation(name)
+
+
+def _quantile(aggregation: Aggregation, q: float | None) -> float | None:
+    if aggregation is Aggregation.QUANTILE and (q is None or not 0 <= q <= 1):
+        raise InvalidParameter("q", f"{q!r} is no quantile", ["a number from 0 to 1, for example 0.99"])
+    if aggregation is not Aggregation.QUANTILE and q is not None:
+        histograms = [m for m in STORED if METRICS[m].type is Type.HISTOGRAM]
+        raise InvalidParameter(
+            "q", "only histograms have quantiles", [f"none, or as `metric`: {', '.join(histograms)}"]
+        )
+    return q
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """What was probably meant, the prefix of the schema left out or not."""
+    candidates = list(known)
+    near = get_close_matches(name, candidates, 1) or get_close_matches(f"llm_{name}", candidates, 1)
+    return near[0] if near else None

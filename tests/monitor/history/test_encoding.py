@@ -1,0 +1,53 @@
+import math
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporters.histogram import Histogram
+from exporters.schema import E2E
+from monitor.history.encoding import decode, encode
+
+counts = st.one_of(st.integers(0, 10**12).map(float), st.floats(0, 1e9))
+sums = st.one_of(st.none(), st.floats(0, 1e12))
+
+
+@st.composite
+def histograms(draw: st.DrawFn) -> Histogram:
+    bounds = draw(st.lists(st.floats(-1e6, 1e6), unique=True, max_size=40).map(sorted))
+    per_bucket = draw(st.lists(st.integers(0, 2**40), min_size=len(bounds) + 1, max_size=len(bounds) + 1))
+    return Histogram(tuple(bounds), tuple(float(c) for c in accumulate(per_bucket)), draw(sums))
+
+
+@given(st.lists(histograms(), max_size=3))
+def test_what_was_packed_comes_out_again(parts: list[Histogram]) -> None:
+    data = encode(enumerate(parts, start=1))
+    found = decode(data, {i: h.bounds for i, h in enumerate(parts, start=1)})
+    assert [(h.bounds, h.counts) for h in found] == [(h.bounds, h.counts) for h in parts]
+    assert [h.sum for h in found] == [h.sum if h.count else 0 for h in parts]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=3, max_size=3))
+def test_counts_that_are_no_whole_numbers_survive(per_bucket: list[float]) -> None:
+    histogram = Histogram((0.1, 1.0), tuple(accumulate(per_bucket)))
+    [found] = decode(encode([(7, histogram)]), {7: (0.1, 1.0)})
+    assert found.counts == pytest.approx(histogram.counts)
+
+
+def test_an_idle_minute_takes_two_bytes() -> None:
+    data = encode([(3, Histogram(E2E.grid, (0.0,) * (len(E2E.grid) + 1), 0.0))])
+    assert len(data) == 2
+    assert decode(data, {3: E2E.grid})[0].counts == (0.0,) * (len(E2E.grid) + 1)
+
+
+def test_a_usual_minute_takes_about_thirty_bytes() -> None:
+    counts = [0, 0, 3, 40, 90, 90, 120, 121] + [121] * (len(E2E.grid) - 7)
+    data = encode([(3, Histogram(E2E.grid, tuple(map(float, counts)), 812.5))])
+    assert len(data) <= 30
+
+
+def test_the_overflow_is_kept() -> None:
+    [found] = decode(encode([(1, Histogram((1.0,), (2.0, 5.0), 99.0))]), {1: (1.0,)})
+    assert found.overflow == 3
+    assert math.isclose(found.sum or 0, 99)

@@ -1,0 +1,188 @@
+from collections.abc import Iterable
+
+import pytest
+
+from exporters.histogram import Histogram
+from exporters.observation import Observation
+from exporters.schema import TTFT
+from monitor.history.minutes import Event, Minute, State, Window, advance, window_of
+from tests.monitor.observations import ENGINE_0, TARGET, observation, series
+
+RUNNING, TOKENS = series("llm_requests_running"), series("llm_generation_tokens_total")
+LATENCY = series(TTFT.metric)
+MAX_STEP = 30.0
+
+
+def windows_of(observations: Iterable[Observation]) -> dict[int, Window]:
+    """Those finished and the open one, by start."""
+    state = State()
+    finished = [advance(state, o, MAX_STEP).finished for o in observations]
+    return {w.start: w for w in (*finished, state.window) if w is not None}
+
+
+def engine_minutes(observations: Iterable[Observation]) -> dict[int, Minute]:
+    return {start: w.rows[ENGINE_0] for start, w in windows_of(observations).items() if ENGINE_0 in w.rows}
+
+
+def events_of(observations: Iterable[Observation]) -> list[Event]:
+    state = State()
+    return [event for o in observations for event in advance(state, o, MAX_STEP).events]
+
+
+@pytest.mark.parametrize(("at", "start"), [(60, 0), (60.001, 60), (119.9, 60), (120, 60), (1764495600, 1764495540)])
+def test_a_reading_on_the_boundary_belongs_to_the_window_that_ends_there(at: float, start: int) -> None:
+    assert window_of(at) == start
+
+
+def test_a_gauge_is_kept_as_mean_and_maximum_of_its_readings() -> None:
+    minute = engine_minutes(observation(at, {RUNNING: v}) for at, v in [(15, 2), (30, 6), (45, 1), (60, 3)])[0]
+    mean = minute.gauges["llm_requests_running"]
+    assert (mean.average, mean.maximum, minute.samples) == (3, 6, 4)
+
+
+def test_increases_of_adjacent_windows_add_up_to_the_whole_increase() -> None:
+    readings = [(50, 100), (65, 130), (80, 150), (110, 170), (125, 220)]
+    minutes = engine_minutes(observation(at, {TOKENS: v}) for at, v in readings)
+    added = {start: m.counters.get(("llm_generation_tokens_total", "")) for start, m in minutes.items()}
+    assert added == {0: None, 60: 70, 120: 50}, "the first reading is a base line: nothing is known of before"
+    assert minutes[60].increase_seconds == 60, "from 50 to 110"
+
+
+def test_an_engine_born_inside_the_window_counts_from_zero() -> None:
+    minute = engine_minutes([observation(45, {TOKENS: 90}, start_time=15.0)])[0]
+    assert minute.counters["llm_generation_tokens_total", ""] == 90
+    assert minute.increase_seconds == 30
+
+
+def test_increases_by_reason_stay_apart() -> None:
+    def reading(at: float, stop: float, length: float) -> Observation:
+        finished = "llm_requests_finished_total"
+        return observation(at, {series(finished, reason="stop"): stop, series(finished, reason="length"): length})
+
+    minute = engine_minutes([reading(10, 5, 5), reading(20, 6, 9)])[0]
+    assert minute.counters["llm_requests_finished_total", "stop"] == 1
+    assert minute.counters["llm_requests_finished_total", "length"] == 4
+
+
+def test_a_restart_adds_what_the_new_process_counted_and_is_an_event() -> None:
+    observations = [
+        observation(10, {TOKENS: 1000}, start_time=-500.0),
+        observation(25, {TOKENS: 1010}, start_time=-500.0),
+        observation(40, {TOKENS: 7}, start_time=30.0),
+        observation(55, {TOKENS: 9}, start_time=30.0),
+    ]
+    assert engine_minutes(observations)[0].counters["llm_generation_tokens_total", ""] == 10 + 7 + 2
+    assert events_of(observations) == [Event(TARGET, 40, "restart")]
+
+
+def test_histograms_keep_their_native_bounds_even_when_they_change_inside_the_minute() -> None:
+    def reading(at: float, histogram: Histogram, start: float) -> Observation:
+        return observation(at, histograms={LATENCY: histogram}, start_time=start)
+
+    old, new = (0.1, 1.0), (0.5,)
+    minute = engine_minutes(
+        [
+            reading(5, Histogram(old, (1, 2, 3), 4.0), -500.0),
+            reading(20, Histogram(old, (2, 4, 6), 9.0), -500.0),
+            reading(35, Histogram(new, (7, 8), 3.0), 30.0),
+        ]
+    )[0]
+    assert minute.histograms["ttft"] == [Histogram(old, (1, 2, 3), 5.0), Histogram(new, (7, 8), 3.0)]
+
+
+def test_covered_seconds_are_cut_at_the_minute() -> None:
+    minutes = engine_minutes(observation(at, {RUNNING: 1}) for at in (50, 70, 90, 110, 130))
+    assert {start: m.covered_seconds for start, m in minutes.items()} == {0: 10, 60: 60, 120: 10}
+
+
+def test_a_step_that_is_too_long_covers_nothing() -> None:
+    minutes = engine_minutes(observation(at, {RUNNING: 1}) for at in (5, 20, 51, 60))
+    assert minutes[0].covered_seconds == 15 + 9
+
+
+def test_a_failed_reading_covers_the_target_and_not_its_engine() -> None:
+    def failed(at: float) -> Observation:
+        return observation(at, up=False, available=False)
+
+    window = windows_of([observation(0.5, {RUNNING: 1}), failed(15), observation(30, {RUNNING: 1}), failed(45)])[0]
+    assert window.rows[ENGINE_0].covered_seconds == 0
+    assert window.rows[TARGET].covered_seconds == 44.5
+    assert window.rows[TARGET].gauges["llm_up"].average == 0.5
+    assert window.rows[TARGET].last_seen == 30
+
+
+def test_increases_are_counted_over_a_short_gap_and_the_time_they_took_is_kept() -> None:
+    readings = [
+        observation(55, {TOKENS: 0}),
+        observation(200, up=False, available=False),
+        observation(290, {TOKENS: 940}),
+    ]
+    minute = engine_minutes(readings)[240]
+    assert minute.counters["llm_generation_tokens_total", ""] == 940
+    assert (minute.increase_seconds, minute.covered_seconds) == (235, 0)
+
+
+def test_what_passed_in_a_gap_longer_than_the_look_back_is_lost() -> None:
+    minutes = engine_minutes(observation(at, {TOKENS: v}) for at, v in [(0.5, 5), (301, 900), (316, 905)])
+    assert minutes[300].counters["llm_generation_tokens_total", ""] == 5
+
+
+def test_a_minute_without_observations_has_no_row() -> None:
+    assert list(windows_of(observation(at, {RUNNING: 1}) for at in (30, 150))) == [0, 120]
+
+
+def test_a_gauge_that_is_absent_does_not_pull_the_mean_to_zero() -> None:
+    readings = [
+        observation(15, {RUNNING: 4, TOKENS: 1}),
+        observation(30, {TOKENS: 1}),
+        observation(45, {RUNNING: 6, TOKENS: 1}),
+    ]
+    assert engine_minutes(readings)[0].gauges["llm_requests_running"].average == 5
+
+
+def test_changes_of_version_model_and_state_are_events_also_across_an_outage() -> None:
+    def reading(at: float, version: str, state: str) -> Observation:
+        info = series("llm_server_info", version=version, wire_model="org/m-a")
+        return observation(at, {info: 1, series("llm_server_state", state=state): 1})
+
+    found = events_of(
+        [
+            reading(5, "0.32.0", "awake"),
+            reading(20, "0.32.0", "sleeping"),
+            observation(35, up=False, available=False),
+            reading(50, "0.33.0", "sleeping"),
+        ]
+    )
+    assert [(e.at, e.kind, e.before, e.after) for e in found] == [
+        (20, "state", "awake", "sleeping"),
+        (50, "version", "0.32.0", "0.33.0"),
+    ]
+
+
+def test_what_the_server_says_of_itself_is_kept_with_the_engine() -> None:
+    info = series("llm_server_info", version="0.32.0", wire_model="org/m-a", block_size="16")
+    minute = engine_minutes([observation(5, {info: 1})])[0]
+    assert minute.info == {"version": "0.32.0", "wire_model": "org/m-a", "block_size": "16"}
+
+
+def test_an_observation_that_is_not_later_is_ignored() -> None:
+    readings = [
+        observation(30, {TOKENS: 10}),
+        observation(30, {TOKENS: 99}),
+        observation(20, {TOKENS: 50}),
+        observation(40, {TOKENS: 12}),
+    ]
+    minute = engine_minutes(readings)[0]
+    assert (minute.counters["llm_generation_tokens_total", ""], minute.samples) == (2, 2)
+
+
+def test_a_clock_that_was_set_back_starts_anew() -> None:
+    readings = [observation(100_000, {TOKENS: 10}), observation(50, {TOKENS: 20}), observation(60, {TOKENS: 21})]
+    assert engine_minutes(readings)[0].counters["llm_generation_tokens_total", ""] == 1
+
+
+def test_data_parallel_engines_and_user_labels_make_their_own_rows() -> None:
+    values = {series("llm_requests_running", engine=e, team="search"): 1.0 for e in ("0", "1")}
+    [window] = windows_of([observation(5, values, user_labels=(("team", "search"),))]).values()
+    assert sorted(dict(of).get("engine", "target") for of in window.rows) == ["0", "1", "target"]
+    assert all(dict(of)["team"] == "search" for of in window.rows)

@@ -1,0 +1,232 @@
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine
+
+from exporters.histogram import Histogram
+from exporters.observation import Observation
+from exporters.schema import TTFT
+from monitor.history.database import open_database, sqlite_url
+from monitor.history.recording import Recording
+from monitor.history.store import Batch, Store, WriteError
+from monitor.history.tables import metadata
+from tests.monitor.history.stored import engine_rows, everything
+from tests.monitor.observations import observation, series
+
+RUNNING, TOKENS = series("llm_requests_running"), series("llm_generation_tokens_total")
+INTERVAL = 15.0
+
+
+def path_of(database: Engine) -> Path:
+    return Path(database.url.database or "")
+
+
+def test_a_minute_is_written_when_the_first_reading_after_it_arrives(database: Engine, store: Store) -> None:
+    recording = Recording(store, INTERVAL)
+    for at, tokens in [(0.5, 0), (30, 5), (60, 9)]:
+        recording.record([observation(at, {TOKENS: tokens})], at)
+    assert engine_rows(path_of(database)) == {}
+    recording.record([observation(75, {TOKENS: 12})], 75)
+    assert {start: r["generation_tokens"] for start, r in engine_rows(path_of(database)).items()} == {0: 9}
+    assert recording.newest == 60
+
+
+def test_the_open_minute_is_written_on_shutdown_as_far_as_it_got(database: Engine, store: Store) -> None:
+    recording = Recording(store, INTERVAL)
+    for at, tokens in [(60.5, 0), (75, 5)]:
+        recording.record([observation(at, {TOKENS: tokens, RUNNING: at})], at)
+    recording.flush()
+    [row] = engine_rows(path_of(database)).values()
+    assert (row["samples"], row["covered_seconds"], row["generation_tokens"]) == (2, 14.5, 5)
+    assert (row["requests_running_avg"], row["requests_running_max"]) == (67.75, 75)
+
+
+def test_a_minute_is_written_though_its_target_fell_silent(database: Engine, store: Store) -> None:
+    recording = Recording(store, INTERVAL)
+    recording.record([observation(30, {RUNNING: 1})], 30)
+    recording.record([], 90)
+    assert engine_rows(path_of(database)) == {}
+    recording.record([], 91)
+    assert list(engine_rows(path_of(database))) == [0]
+
+
+def test_a_partial_minute_is_gone_on_with_after_a_restart(database: Engine) -> None:
+    readings = [(65, 0, 2), (80, 10, 4), (95, 25, 6), (110, 40, 8)]
+    observations = [observation(at, {TOKENS: tokens, RUNNING: running}) for at, tokens, running in readings]
+    record_all(database, observations[:2])
+    assert engine_rows(path_of(database))[60]["samples"] == 2
+    record_all(database, observations[2:])
+    row = engine_rows(path_of(database))[60]
+    assert (row["generation_tokens"], row["requests_running_avg"], row["samples"]) == (40, 5, 4)
+    assert (row["covered_seconds"], row["increase_seconds"]) == (45, 45)
+
+
+def test_a_minute_is_never_overwritten_with_less_even_without_its_checkpoint(database: Engine) -> None:
+    record_all(database, [observation(at, {TOKENS: at}) for at in (65, 80, 95)])
+    with database.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM checkpoints")
+    record_all(database, [observation(110, {TOKENS: 110})])
+    assert engine_rows(path_of(database))[60]["generation_tokens"] == 30
+
+
+def test_what_could_not_be_written_is_written_the_next_time(database: Engine) -> None:
+    class Broken(Store):
+        fails = True
+
+        def write(self, batches: Sequence[Batch]) -> None:
+            if self.fails:
+                raise WriteError("could not write the history: disk full")
+            super().write(batches)
+
+    store = Broken(database)
+    recording = Recording(store, INTERVAL)
+    recording.record([observation(30, {TOKENS: 0}), observation(60, {TOKENS: 7})], 60)
+    with pytest.raises(WriteError):
+        recording.record([observation(75, {TOKENS: 8})], 75)
+    with pytest.raises(WriteError):
+        recording.record([observation(135, {TOKENS: 9})], 135)
+    store.fails = False
+    recording.record([observation(150, {TOKENS: 10})], 150)
+    assert {s: r["generation_tokens"] for s, r in engine_rows(path_of(database)).items()} == {0: 7, 60: 1}
+
+
+def test_a_locked_database_is_an_error_of_its_own(database: Engine) -> None:
+    path = path_of(database)
+    other = open_database(sqlite_url(path))
+    with database.connect() as lock:
+        lock.exec_driver_sql("COMMIT")
+        lock.exec_driver_sql("BEGIN EXCLUSIVE")
+        with other.connect() as connection:
+            connection.exec_driver_sql("PRAGMA busy_timeout = 1")
+        recording = Recording(Store(other), INTERVAL)
+        recording.record([observation(30, {TOKENS: 0})], 30)
+        with pytest.raises(WriteError, match="database is locked"):
+            recording.flush()
+    other.dispose()
+
+
+@dataclass
+class World:
+    """A server whose life is drawn step by step."""
+
+    at: float = 1000.0
+    started: float | None = 900.0
+    tokens: float = 50.0
+    counts: tuple[float, float] = (3.0, 4.0)
+    bounds: tuple[float, ...] = (0.5,)
+    seen: list[Observation] = field(default_factory=list)
+
+    def observe(self, *, available: bool, lora: bool) -> None:
+        if not available:
+            self.seen.append(observation(self.at, up=False, available=False))
+            return
+        values = {RUNNING: self.tokens % 7, TOKENS: self.tokens}
+        if lora:
+            values |= {series("llm_lora_adapters_running"): 1.0, series("llm_preemptions_total"): self.tokens}
+        histogram = Histogram(self.bounds, self.counts, self.counts[-1] * 0.25)
+        self.seen.append(observation(self.at, values, {series(TTFT.metric): histogram}, start_time=self.started))
+
+
+@st.composite
+def lives(draw: st.DrawFn) -> list[Observation]:
+    world = World()
+    for _ in range(draw(st.integers(2, 25))):
+        world.at += draw(st.sampled_from([5.0, 15.0, 15.0, 15.0, 20.0, 29.9, 45.0, 60.0, 70.5, 310.0]))
+        event = draw(st.sampled_from(["run"] * 6 + ["restart", "reset", "rebucket"]))
+        if event == "restart":
+            world.started = world.at - 3 if world.started is not None else None
+        if event == "rebucket":
+            world.bounds = (0.5,) if world.bounds != (0.5,) else (0.25,)
+        if event != "run":
+            world.tokens, world.counts = 0.0, (0.0, 0.0)
+        world.tokens += draw(st.integers(0, 40))
+        below, above = draw(st.integers(0, 9)), draw(st.integers(0, 3))
+        world.counts = world.counts[0] + below, world.counts[1] + below + above
+        world.observe(available=draw(st.integers(0, 5)) > 0, lora=draw(st.booleans()))
+    return world.seen
+
+
+@pytest.fixture(scope="module")
+def two(empty_history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, Engine]]:
+    """Two databases, to be compared again and again."""
+    folder = tmp_path_factory.mktemp("two")
+    names = (Path(shutil.copy(empty_history, folder / name)) for name in ("one", "other"))
+    engines = [open_database(sqlite_url(name)) for name in names]
+    yield engines[0], engines[1]
+    for engine in engines:
+        engine.dispose()
+
+
+def clear(engine: Engine) -> None:
+    with engine.begin() as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(table.delete())
+
+
+def record_all(database: Engine, observations: Sequence[Observation]) -> None:
+    """A process from its start to an orderly end."""
+    recording = Recording(Store(database), INTERVAL)
+    for each in observations:
+        recording.record([each], each.at)
+    recording.flush()
+
+
+@settings(max_examples=30, deadline=None)
+@given(observations=lives(), data=st.data())
+def test_any_split_into_restarts_gives_the_same_rows(
+    two: tuple[Engine, Engine], observations: list[Observation], data: st.DataObject
+) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(observations) - 1), max_size=4)))
+    whole, split = two
+    clear(whole)
+    clear(split)
+    record_all(whole, observations)
+    for start, end in zip([0, *cuts], [*cuts, len(observations)], strict=True):
+        record_all(split, observations[start:end])
+    assert everything(path_of(split)) == everything(path_of(whole))
+
+
+class Counting(Store):
+    """Knows how often something was written."""
+
+    written = 0
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        super().write(batches)
+        self.written += 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(observations=lives(), data=st.data())
+def test_dying_is_the_same_as_not_having_looked_since_the_last_write(
+    two: tuple[Engine, Engine], observations: list[Observation], data: st.DataObject
+) -> None:
+    deaths = data.draw(st.sets(st.integers(1, len(observations) - 1), max_size=4))
+    whole, killed = two
+    clear(whole)
+    clear(killed)
+    record_all(whole, _record_with_deaths(killed, observations, deaths))
+    assert everything(path_of(killed)) == everything(path_of(whole))
+
+
+def _record_with_deaths(database: Engine, observations: list[Observation], deaths: set[int]) -> list[Observation]:
+    """Returns the observations that were not lost."""
+    kept: list[Observation] = []
+    since_write: list[Observation] = []
+    recording = Recording(store := Counting(database), INTERVAL)
+    for index, each in enumerate(observations):
+        if index in deaths:
+            recording, since_write = Recording(store, INTERVAL), []
+        written = store.written
+        recording.record([each], each.at)
+        since_write.append(each)
+        if store.written > written:
+            kept += since_write
+            since_write = []
+    recording.flush()
+    return kept + since_write
