@@ -1,0 +1,41 @@
+"""A sidecar elsewhere, read as a Prometheus would."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from exporters import tls
+from exporters.exposition import InvalidExposition
+from exporters.fetch import Failure, fetch, transport
+from exporters.observation import Observation
+from monitor.sources import SourceError
+from monitor.sources.rebuild import observations
+
+_MAX_BYTES = 256 * 2**20
+"""A sidecar answers for many servers."""
+
+
+class SidecarUrl:
+    """`url` is the sidecar's base URL or that of its metrics page; `timeout` is in seconds."""
+
+    def __init__(self, url: str, timeout: float, *, clock: Callable[[], float] = time.time) -> None:
+        self.name = url
+        self._page = url if url.endswith("/metrics") else f"{url.rstrip('/')}/metrics"
+        self._timeout = timeout
+        self._clock = clock
+        self._transport = transport(tls.context() if url.startswith("https:") else tls.unused())
+
+    async def observe(self) -> list[Observation]:
+        deadline = asyncio.get_running_loop().time() + self._timeout
+        body = await fetch(self._transport, self._page, deadline=deadline, max_bytes=_MAX_BYTES)
+        if isinstance(body, Failure):
+            raise SourceError(f"could not read the sidecar at {self._page}: {body.reason}: {body.detail}")
+        try:
+            return observations(body.text, self._clock())
+        except InvalidExposition as cause:
+            raise SourceError(f"could not read the sidecar at {self._page}: {cause}") from cause
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()

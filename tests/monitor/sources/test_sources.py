@@ -1,0 +1,169 @@
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from exporters.collected import Collected
+from exporters.config import Config, Server
+from exporters.exposition import CONTENT_TYPE
+from exporters.histogram import Histogram
+from exporters.observation import Observation
+from exporters.schema import PHASE_OF_METRIC
+from exporters.sidecar import Sidecar
+from monitor.sources import Source, SourceError
+from monitor.sources.in_process import InProcess
+from monitor.sources.rebuild import observations
+from monitor.sources.sidecar_url import SidecarUrl
+from tests.exporters.servers import answering, pages, response, serving, silence, unused_url
+
+CAPTURES = Path(__file__).parents[2] / "captures" / "vllm"
+PAGES = [
+    "0.32.0/A-0-fresh.prom",
+    "0.32.0/A-1-mid12.prom",
+    "0.32.0/A-5-n3-and-1tok.prom",
+    "0.32.0/B-2api-ngram-2-after.prom",
+    "0.32.0/C-dp2-smallkv-1-mid03.prom",
+    "0.32.0/D-nologstats-2-after.prom",
+    "0.33.0/1-mid62s.prom",
+    "0.4.0/1-mid62s.prom",
+    "0.7.3-v0engine/1-mid62s.prom",
+]
+NOW = 1_800_000_000.0
+
+
+class Recorded:
+    """A sidecar that hands out what it once collected."""
+
+    def __init__(self, collected: list[Collected]) -> None:
+        self._collected = collected
+
+    async def collect(self, timeout: float | None = None) -> Sequence[Collected]:
+        return self._collected
+
+
+async def collect(*names: str, labels: dict[str, str] | None = None) -> tuple[list[Collected], str]:
+    """What a sidecar has of servers that expose these captures, and of one that is down; and its page."""
+    answers = {f"/{i}/metrics": response((CAPTURES / name).read_text()) for i, name in enumerate(names)}
+    async with serving(pages(answers)) as served:
+        servers = [
+            Server.model_validate({"url": f"{served.url}/{i}", "name": name, "labels": labels or {}})
+            for i, name in enumerate(names)
+        ]
+        down = Server.model_validate({"url": unused_url(), "name": "down"})
+        sidecar = Sidecar(Config(node="n1", servers=(*servers, down)))
+        # Twice, so that there is something over the last 5 minutes.
+        await sidecar.collect()
+        collected = await sidecar.collect()
+        page = sidecar.page(collected)
+        await sidecar.aclose()
+    return collected, page
+
+
+async def both_ways(*names: str, labels: dict[str, str] | None = None) -> tuple[list[Observation], list[Observation]]:
+    collected, page = await collect(*names, labels=labels)
+    in_process: Source = InProcess(Recorded(collected))
+    async with serving(pages({"/metrics": response(page, content_type=CONTENT_TYPE)})) as served:
+        by_url = SidecarUrl(served.url, 10, clock=lambda: NOW)
+        from_url: Source = by_url
+        result = await in_process.observe(), await from_url.observe()
+        await by_url.aclose()
+    return result
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_sidecar_elsewhere_tells_the_same_as_the_one_of_this_process(name: str) -> None:
+    here, there = await both_ways(name, labels={"team": "search", "source": "replay"})
+    assert [o.server for o in there] == [name, "down"]
+    for near, far in zip(here, there, strict=True):
+        assert far.at == NOW
+        assert far.values == near.values
+        assert far.histograms == {s: on_the_grid(h, s.metric) for s, h in near.histograms.items()}
+        for fact in ("node", "up", "available", "start_time", "user_labels", "duration"):
+            assert getattr(far, fact) == getattr(near, fact), fact
+        assert {f.reason for f in far.findings} == {f.reason for f in near.findings}
+        assert set(far.fields) == {f for f in near.fields if f.quality != "exact"}
+
+
+def on_the_grid(histogram: Histogram, metric: str) -> Histogram:
+    """What can be known of it elsewhere, worked out the slow way; the same where all native bounds are on the grid."""
+    grid = PHASE_OF_METRIC[metric].grid
+    kept = [i for i, b in enumerate(histogram.bounds) if b in grid or b == histogram.bounds[-1]]
+    counts = [histogram.counts[i] for i in kept]
+    return Histogram(tuple(histogram.bounds[i] for i in kept), (*counts, histogram.count), histogram.sum)
+
+
+async def test_native_bounds_of_the_current_release_are_all_on_the_grid() -> None:
+    here, there = await both_ways("0.33.0/1-mid62s.prom")
+    assert here[0].histograms
+    assert there[0].histograms == here[0].histograms
+
+
+def sidecar_page(*, bounds: str, buckets: dict[str, float], count: float, overflow: float) -> str:
+    of = 'node="n1",server="s1",framework="vllm",model="m-a",role="unified",engine="0"'
+    lines = [f'llm_time_to_first_token_seconds_bucket{{{of},le="{le}"}} {n}' for le, n in buckets.items()]
+    return "\n".join([
+        'llm_up{node="n1",server="s1"} 1',
+        'llm_metrics_available{node="n1",server="s1"} 1',
+        *lines,
+        f"llm_time_to_first_token_seconds_count{{{of}}} {count}",
+        f'llm_latency_native_bounds_info{{{of},phase="ttft",bounds="{bounds}"}} 1',
+        f'llm_latency_overflow_total{{{of},phase="ttft"}} {overflow}',
+        "",
+    ])  # fmt: skip
+
+
+def test_native_bounds_off_the_grid_widen_to_their_neighbours() -> None:
+    buckets = {"0.02": 1.0, "0.04": 3.5, "0.06": 9.0, "0.5": 40.0, "+Inf": 50.0}
+    [found] = observations(sidecar_page(bounds="0.02,0.05,0.5", buckets=buckets, count=50, overflow=10), NOW)
+    [histogram] = found.histograms.values()
+    assert histogram == Histogram((0.02, 0.5), (1, 40, 50), None), "0.05 is not on the grid; 0.04 was interpolated"
+    assert histogram.overflow == 10
+
+
+def test_the_largest_native_bound_is_known_by_its_overflow_even_off_the_grid() -> None:
+    buckets = {"0.5": 20.0, "0.75": 50.0, "+Inf": 50.0}
+    [found] = observations(sidecar_page(bounds="0.5,0.7", buckets=buckets, count=50, overflow=10), NOW)
+    assert next(iter(found.histograms.values())) == Histogram((0.5, 0.7), (20, 40, 50), None)
+
+
+def test_what_a_newer_sidecar_says_is_taken_as_far_as_it_is_understood() -> None:
+    page = sidecar_page(bounds="0.5", buckets={"0.5": 1, "+Inf": 1}, count=1, overflow=0) + "\n".join([
+        'inferwatch_finding{node="n1",server="s1",reason="cosmic_rays",severity="grave"} 1',
+        'llm_latency_native_bounds_info{node="n1",server="s1",engine="0",phase="thinking",bounds="1.0"} 1',
+        'llm_thinking_seconds{node="n1",server="s1"} 3',
+        'gpu_up{node="n1",uuid="GPU-1",gpu="0"} 1',
+        'inferwatch_build_info{node="n1",version="9",grid="9"} 1',
+        "",
+    ])  # fmt: skip
+    [found] = observations(page, NOW)
+    assert [(f.reason, f.severity.value) for f in found.findings] == [("cosmic_rays", "warning")]
+    assert len(found.histograms) == 1
+    assert found.values == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [(200, "<html>no metrics</html>", "line 1"), (404, "", "not_found"), (503, "", "server_error")],
+)
+async def test_a_sidecar_that_cannot_be_read_is_an_error_that_names_it(status: int, body: str, reason: str) -> None:
+    async with serving(pages({"/metrics": response(body, status=status)})) as served:
+        source = SidecarUrl(served.url, 10)
+        with pytest.raises(SourceError, match=f"could not read the sidecar at {served.url}/metrics: .*{reason}"):
+            await source.observe()
+        await source.aclose()
+
+
+async def test_a_sidecar_that_hangs_costs_no_more_than_its_time() -> None:
+    async with serving(silence) as served:
+        source = SidecarUrl(served.url, 0.05)
+        with pytest.raises(SourceError, match="timeout"):
+            await source.observe()
+        await source.aclose()
+
+
+async def test_the_url_may_be_that_of_the_metrics_page_itself() -> None:
+    async with serving(answering(response("\n"), close=False)) as served:
+        source = SidecarUrl(f"{served.url}/metrics", 10)
+        assert await source.observe() == []
+        assert served.paths == ["/metrics"]
+        await source.aclose()
