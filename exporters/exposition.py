@@ -11,16 +11,23 @@ from exporters.schema import METRICS, Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+# Every repetition is possessive: a hostile line costs time in proportion to its length.
+_BLANKS = r"[ \t]*+"
+_NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*+"
 _QUOTED = r'"(?:[^"\\]++|\\.)*+"'
-_BLOCK = rf'\{{(?:[^"{{}}]++|{_QUOTED})*+\}}'
+_LABEL = rf"(?:[a-zA-Z_][a-zA-Z0-9_]*+|{_QUOTED})"
+_PAIR = rf"(?:{_LABEL}{_BLANKS}={_BLANKS})?{_QUOTED}"
+_BLOCK = rf"\{{{_BLANKS}(?:{_PAIR}{_BLANKS}(?:,{_BLANKS}|(?=\}})))*+\}}"
+_NUMBER = r"[+-]?(?:(?ai:nan|inf(?:inity)?+)|(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)"
 _SAMPLE = re.compile(
-    rf"[ \t]*(?P<name>[^\s{{}}#\"]*)[ \t]*(?:(?P<block>{_BLOCK})[ \t]*|[ \t])"
-    r"[ \t]*(?P<value>[^\s#_]+)(?:[ \t]+(?P<time>[+-]?[0-9.eE+-]+))?[ \t]*(?:#[^\n]*)?"
+    rf"(?:(?P<name>{_NAME})(?:{_BLANKS}(?P<block>{_BLOCK}){_BLANKS}|[ \t]++)|(?P<nameless>{_BLOCK}){_BLANKS})"
+    rf"(?P<value>{_NUMBER})(?:[ \t]++(?P<time>{_NUMBER}))?+(?:[ \t]++#{_BLANKS}\{{.*+)?+"
 )
-_REGULAR = re.compile(rf"#.*|(?:[^\s{{}}#\"]+(?:{_BLOCK})?|{_BLOCK}) [^\s#_]+|")
-_LABEL = re.compile(rf"\s*(?:(?P<label>[^\s=,\"{{}}]+|{_QUOTED})\s*=\s*)?(?P<text>{_QUOTED})\s*(?:,|$)")
-_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_REGULAR = re.compile(rf"#.*+|(?:{_NAME}(?:{_BLOCK})?+|{_BLOCK}) {_NUMBER}|")
+_KEY = re.compile(rf"(?P<name>{_NAME})?+(?P<block>{_BLOCK})?+")
+_IN_BLOCK = re.compile(rf"(?:(?P<label>{_LABEL}){_BLANKS}={_BLANKS})?(?P<text>{_QUOTED})")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_SPARE = " \t\r"
 
 
 class InvalidExposition(ValueError):
@@ -49,7 +56,11 @@ def split(text: str) -> tuple[list[str], list[str]]:
 
 def is_regular(text: str) -> bool:
     """Whether `split` yields each sample's name and labels as key and its number as value."""
-    return all(_REGULAR.fullmatch(line) for line in text.split("\n"))
+    return all(_REGULAR.fullmatch(line) and _is_well_formed(line) for line in text.split("\n"))
+
+
+def _is_well_formed(line: str) -> bool:
+    return not line or line.startswith("#") or parse_key(line.rpartition(" ")[0]) is not None
 
 
 def regular(text: str) -> tuple[str, list[str]]:
@@ -59,14 +70,15 @@ def regular(text: str) -> tuple[str, list[str]]:
     """
     lines: list[str] = []
     bad: list[tuple[int, str]] = []
-    good = 0
+    good = False
     for number, line in enumerate(text.split("\n"), 1):
-        stripped = line.strip()
+        stripped = line.strip(_SPARE)
+        match = _SAMPLE.fullmatch(stripped)
         if not stripped or stripped.startswith("#"):
             lines.append(stripped)
-        elif (match := _SAMPLE.fullmatch(line.rstrip("\r"))) and (match["name"] or match["block"]):
-            lines.append(f"{match['name']}{match['block'] or ''} {match['value']}")
-            good += 1
+        elif match and parse_key(_key(match)):
+            lines.append(f"{_key(match)} {match['value']}")
+            good = True
         else:
             bad.append((number, line))
     if bad and not good:
@@ -74,44 +86,28 @@ def regular(text: str) -> tuple[str, list[str]]:
     return "\n".join(lines), [line for _, line in bad]
 
 
+def _key(sample: re.Match[str]) -> str:
+    return (sample["name"] or "") + (sample["block"] or sample["nameless"] or "")
+
+
 def parse_key(key: str) -> tuple[str, dict[str, str]] | None:
     """Name and labels of a key that `split` yields; None where it is not well-formed."""
-    name, brace, rest = key.partition("{")
-    name = name.strip()
+    match = _KEY.fullmatch(key)
+    if match is None:
+        return None
+    names = [match["name"]] if match["name"] else []
     labels: dict[str, str] = {}
-    if brace:
-        body = rest.rstrip()
-        if not body.endswith("}"):
+    for pair in _IN_BLOCK.finditer(match["block"] or ""):
+        label = pair["label"]
+        text = unescape(pair["text"][1:-1])
+        if label is None:
+            names.append(text)
+            continue
+        label = _unquote(label)
+        if label in labels:
             return None
-        quoted_name = _parse_labels(body[:-1], labels)
-        if quoted_name is None:
-            return None
-        if quoted_name:
-            return (quoted_name, labels) if not name else None
-    return (name, labels) if _NAME.fullmatch(name) else None
-
-
-def _parse_labels(body: str, labels: dict[str, str]) -> str | None:
-    """Fills `labels`; returns the metric name if it stands quoted among them, "" if not, None if malformed."""
-    name = ""
-    position, end = 0, len(body.rstrip())
-    while position < end:
-        match = _LABEL.match(body, position)
-        if match is None:
-            return None
-        text = unescape(match["text"][1:-1])
-        if match["label"] is None:
-            if name:
-                return None
-            name = text
-        else:
-            label = match["label"]
-            label = unescape(label[1:-1]) if label.startswith('"') else label
-            if label in labels:
-                return None
-            labels[label] = text
-        position = match.end()
-    return name
+        labels[label] = text
+    return (names[0], labels) if len(names) == 1 and names[0] else None
 
 
 def unescape(text: str) -> str:
@@ -132,28 +128,31 @@ def read_samples(text: str) -> list[Sample]:
     """Every sample, in order. Raises InvalidExposition at the first line that is none."""
     samples: list[Sample] = []
     for number, line in enumerate(text.split("\n"), 1):
-        stripped = line.strip()
+        stripped = line.strip(_SPARE)
         if not stripped or stripped.startswith("#"):
             continue
-        match = _SAMPLE.fullmatch(line.rstrip("\r"))
-        parsed = parse_key(f"{match['name']}{match['block'] or ''}") if match else None
-        value = parse_value(match["value"]) if match else None
-        if match is None or parsed is None or value is None:
+        match = _SAMPLE.fullmatch(stripped)
+        parsed = parse_key(_key(match)) if match else None
+        if match is None or parsed is None:
             raise InvalidExposition(number, line)
-        time = parse_value(match["time"]) if match["time"] else None
-        samples.append(Sample(parsed[0], parsed[1], value, time))
+        time = float(match["time"]) if match["time"] else None
+        samples.append(Sample(*parsed, float(match["value"]), time))
     return samples
 
 
-def declared_names(keys: Iterable[str]) -> dict[str, str]:
-    """Families with a TYPE line: name to type. `keys` as `split` yields them drop the type itself, so pass lines."""
+def declared_names(lines: Iterable[str]) -> dict[str, str]:
+    """Families with a TYPE line: name to type."""
     found: dict[str, str] = {}
-    for line in keys:
-        if line.startswith("# TYPE "):
-            parts = line.split()
-            if len(parts) >= 4:
-                found[parts[2]] = parts[3]
+    for line in lines:
+        if line.startswith("#"):
+            words = line[1:].split()
+            if len(words) == 3 and words[0] == "TYPE":
+                found[_unquote(words[1])] = words[2]
     return found
+
+
+def _unquote(text: str) -> str:
+    return unescape(text[1:-1]) if text.startswith('"') else text
 
 
 def escape(text: str) -> str:

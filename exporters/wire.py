@@ -114,11 +114,8 @@ def index(lines: list[str], keys: list[str], prefixes: tuple[str, ...]) -> Page:
         page.wire_names.setdefault(local, name)
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     for slot, key in enumerate(keys):
-        if not key or key.startswith("#"):
-            continue
-        parsed = exposition.parse_key(key)
+        parsed = None if key.startswith("#") else exposition.parse_key(key)
         if parsed is None:
-            page.dropped.append((lines[slot], "syntax"))
             continue
         name, all_labels = parsed
         labels = {k: v for k, v in all_labels.items() if v}
