@@ -103,10 +103,10 @@ def _kv(row: ServerRow) -> Figure:
     if row.kv_utilization is None:
         return _missing(row, field)
     mean = quantities.percent(row.kv_utilization)
-    if row.engines < 2 or row.kv_utilization_max is None:
+    if row.kv_utilization_max in (None, row.kv_utilization):
         return _figure(row, field, mean)
     fullest = f"max {quantities.percent(row.kv_utilization_max)}"
-    return _figure(row, field, mean, fullest, f"mean and fullest of {row.engines} engines")
+    return _figure(row, field, mean, fullest, "mean and fullest of the engines")
 
 
 def _hits(row: ServerRow) -> Figure:

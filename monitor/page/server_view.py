@@ -7,17 +7,26 @@ from dataclasses import dataclass
 
 from exporters.histogram import Histogram
 from exporters.observation import Labels, Observation, Series
-from exporters.schema import IDENTITY, METRICS, PHASES, QUANTILE_PHASES, QUANTILES, Metric, Scope, Unit
+from exporters.schema import IDENTITY, METRICS, PHASES, QUANTILE_PHASES, QUANTILES, Metric, Scope, Unit, of_prefix
 from monitor.fleet import FieldOut, ServerRow
 from monitor.page import quantities
 from monitor.page.figures import Figure, why_missing
-from monitor.readings import engines, identity, of_metric, own_labels
+from monitor.readings import identity, of_metric, own_labels
 
 _TOLD_ELSEWHERE = {
-    "llm_up", "llm_metrics_available", "llm_server_info", "llm_server_state", "llm_field_info",
-    "llm_latency_quantile_seconds",
-}  # fmt: skip
-"""Shown as condition, facts, quality and latencies."""
+    "llm_up": "condition",
+    "llm_metrics_available": "condition",
+    "llm_server_state": "condition",
+    "llm_server_info": "facts",
+    "llm_field_info": "quality and reason of each field",
+    "llm_latency_quantile_seconds": "latencies",
+    "llm_latency_overflow_total": "histogram",
+    "llm_latency_native_max_seconds": "histogram",
+    "llm_latency_native_bounds_info": "histogram",
+    "llm_length_overflow_total": "histogram",
+    "llm_length_native_bounds_info": "histogram",
+}
+"""Metrics without a line of their own, and what shows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,7 @@ class FieldLine:
     help: str
     unit: str
     values: tuple[tuple[Entry, ...], ...]
-    """By engine; empty where an engine has none."""
+    """By column; empty where there is none."""
     whole: bool
     """The value is of the server as a whole, not of an engine."""
     quality: str
@@ -58,7 +67,8 @@ class PhaseLine:
 @dataclass(frozen=True, slots=True)
 class ServerView:
     engines: tuple[str, ...]
-    """Headings of the columns."""
+    columns: tuple[str, ...]
+    """Headings: the engines, then the server as a whole where some values are of no engine."""
     facts: tuple[tuple[str, str], ...]
     phases: tuple[PhaseLine, ...]
     fields: tuple[FieldLine, ...]
@@ -66,28 +76,36 @@ class ServerView:
 
 def server_view(row: ServerRow, latest: Observation | None) -> ServerView:
     """Of a server that cannot be read there are no values: they would be old ones."""
-    observation = latest if latest is not None and row.available else None
-    columns = engines(observation) if observation else []
+    if latest is None or not row.available:
+        return ServerView((), (), (), (), ())
+    columns = _columns(latest)
+    engines = [labels for labels in columns if dict(labels).get("engine")]
     return ServerView(
-        engines=_headings(columns),
-        facts=_facts(observation) if observation else (),
-        phases=tuple(_phase_line(row, observation, columns, phase) for phase in QUANTILE_PHASES) if observation else (),
-        fields=tuple(_field_line(row, observation, columns, metric) for metric in _fields()) if observation else (),
+        engines=_headings(engines),
+        columns=(*_headings(engines), *("server" for _ in columns[len(engines) :])),
+        facts=_facts(latest),
+        phases=tuple(_phase_line(row, latest, engines, phase) for phase in QUANTILE_PHASES),
+        fields=tuple(_field_line(row, latest, columns, metric) for metric in _fields()),
     )
 
 
 def _fields() -> Iterable[Metric]:
-    shown = (Scope.TARGET, Scope.ENGINE)
-    return (
-        m for m in METRICS.values() if m.scope in shown and m.name.startswith("llm_") and m.name not in _TOLD_ELSEWHERE
-    )
+    servers = (m for m in of_prefix("llm_") if m.name not in _TOLD_ELSEWHERE)
+    return (m for m in servers if m.scope in (Scope.TARGET, Scope.ENGINE))
 
 
-def _headings(columns: Sequence[Labels]) -> tuple[str, ...]:
+def _columns(observation: Observation) -> list[Labels]:
+    """Identities that have readings: engines in order, then what is of no engine, such as the API process's counts."""
+    every = (*observation.values, *observation.histograms)
+    found = {identity(series) for series in every if METRICS[series.metric].scope is Scope.ENGINE}
+    return sorted(found, key=lambda labels: (not dict(labels).get("engine"), labels))
+
+
+def _headings(engines: Sequence[Labels]) -> tuple[str, ...]:
     """The engine, and what else tells two columns apart."""
-    found = [dict(labels) for labels in columns]
+    found = [dict(labels) for labels in engines]
     telling = [n for n in IDENTITY[Scope.ENGINE] if n != "engine" and len({labels.get(n) for labels in found}) > 1]
-    return tuple(" ".join([f"engine {f.get('engine', '')}", *(f.get(n, "") for n in telling)]).strip() for f in found)
+    return tuple(" ".join([f"engine {f['engine']}", *(f.get(n, "") for n in telling)]) for f in found)
 
 
 def _facts(observation: Observation) -> tuple[tuple[str, str], ...]:
@@ -141,15 +159,12 @@ def _values(observation: Observation, columns: Sequence[Labels], metric: Metric)
         found[identity(series)].append(_entry(metric, series, value))
     for series, histogram in observation.histograms.items():
         if series.metric == metric.name:
-            found[identity(series)].append(Entry("", _histogram(histogram)))
+            found[identity(series)] += _histogram(histogram)
     return tuple(map(tuple, found.values()))
 
 
 def _entry(metric: Metric, series: Series, value: float) -> Entry:
-    own = dict(own_labels(series))
-    bounds = own.pop("bounds", None)
-    text = _value(metric, value) if bounds is None else _bounds(bounds.split(","))
-    return Entry(" ".join(own.values()), text)
+    return Entry(" ".join(value for _, value in own_labels(series)), _value(metric, value))
 
 
 def _value(metric: Metric, value: float) -> str:
@@ -159,25 +174,24 @@ def _value(metric: Metric, value: float) -> str:
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _bounds(bounds: Sequence[str]) -> str:
-    return f"{len(bounds)} bounds, {bounds[0]} to {bounds[-1]}"
+def _histogram(histogram: Histogram) -> list[Entry]:
+    """Since the server's start; what is beyond the largest bound is counted, how long it took is not known."""
+    entries = [Entry("", f"{histogram.count:,.0f} observed")]
+    if histogram.sum is not None and histogram.count:
+        entries.append(Entry("mean", f"{histogram.sum / histogram.count:.4g}"))
+    if histogram.bounds:
+        entries.append(Entry(f"beyond {histogram.bounds[-1]:,.6g}", f"{histogram.overflow:,.0f}"))
+    return entries
 
 
-def _histogram(histogram: Histogram) -> str:
-    observed = f"{histogram.count:,.0f} observed"
-    if histogram.sum is None or not histogram.count:
-        return observed
-    return f"{observed}, mean {histogram.sum / histogram.count:.4g}"
-
-
-def _phase_line(row: ServerRow, observation: Observation, columns: Sequence[Labels], phase: str) -> PhaseLine:
+def _phase_line(row: ServerRow, observation: Observation, engines: Sequence[Labels], phase: str) -> PhaseLine:
     metric = METRICS[PHASES[phase].metric]
     found: dict[tuple[Labels, str], dict[str, float]] = {}
     for series, value in of_metric(observation.values, "llm_latency_quantile_seconds"):
         if series.label("phase") == phase:
             found.setdefault((identity(series), series.label("q")), {})[series.label("bound")] = value
     why = why_missing(row, metric.name, "no request in the last 5 minutes")
-    quantiles = tuple(tuple(_figure(found.get((engine, str(q))), why) for q in QUANTILES) for engine in columns)
+    quantiles = tuple(tuple(_figure(found.get((engine, str(q))), why) for q in QUANTILES) for engine in engines)
     return PhaseLine(phase, metric.help, quantiles)
 
 
