@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, Table, select
+from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy.exc import SQLAlchemyError
 
 from exporters.observation import Labels
 from exporters.schema import IDENTITY, Scope
 from monitor.history import tables
 from monitor.history.aggregate import Cell, aggregate, covered
 from monitor.history.cells import Bounds, Row, cells, columns
+from monitor.history.database import HistoryError
 from monitor.history.minutes import Event
 from monitor.history.question import Aggregation, Question, UnknownLabel, closest, question
 
@@ -42,9 +45,21 @@ class Answer:
     points: list[Point]
 
 
+class ReadError(HistoryError):
+    """The database could not be read."""
+
+
 class History:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as cause:
+            raise ReadError(f"could not read the history: {cause}") from cause
 
     def ask(
         self,
@@ -60,9 +75,12 @@ class History:
         """Steps are aligned to multiples of `step` seconds since 1970, and `since` is rounded down to one.
 
         `group_by` and `where` take identity labels, user labels and the metric's own labels; an own label that is not
-        grouped by is summed over. Raises QuestionError.
+        grouped by is summed over. Raises QuestionError and ReadError.
         """
-        asked = question(metric, q, since, until, step, group_by, where or {}, aggregation)
+        return self.answer(question(metric, q, since, until, step, group_by, where or {}, aggregation))
+
+    def answer(self, asked: Question) -> list[Answer]:
+        """Raises QuestionError where labels are not known, and ReadError."""
         known = self._series(asked)
         _check_labels(asked, known.values())
         groups: defaultdict[Labels, defaultdict[int, list[Cell]]] = defaultdict(lambda: defaultdict(list))
@@ -73,7 +91,7 @@ class History:
 
     def labels(self) -> list[str]:
         """Names that can be grouped by whatever the metric: of identities and of users."""
-        with self._engine.connect() as connection:
+        with self._connection() as connection:
             given = connection.scalars(select(tables.series.c.labels)).all()
         return [*IDENTITY[Scope.ENGINE], *sorted({name for labels in given for name in labels})]
 
@@ -83,7 +101,7 @@ class History:
         wanted = select(series.c.identity, events.c.at, events.c.kind, events.c.before, events.c.after)
         wanted = wanted.join(events, events.c.series_id == series.c.id)
         wanted = wanted.where(series.c.node == node, series.c.server == server)
-        with self._engine.connect() as connection:
+        with self._connection() as connection:
             rows = connection.execute(wanted.order_by(events.c.at.desc(), events.c.kind).limit(limit)).all()
         return [Event(tuple(json.loads(r.identity).items()), r.at, r.kind, r.before, r.after) for r in rows]
 
@@ -93,7 +111,7 @@ class History:
         names = IDENTITY[asked.metric.scope]
         columns = [table.c.id, table.c.labels, *(table.c[name] for name in names)]
         wanted = select(*columns).where(table.c.scope == asked.metric.scope.value)
-        with self._engine.connect() as connection:
+        with self._connection() as connection:
             rows = connection.execute(wanted).mappings().all()
         return {r["id"]: {**r["labels"], **{name: r[name] or "" for name in names}} for r in rows}
 
@@ -114,13 +132,13 @@ class History:
         wanted = select(table.c.series_id, table.c.start, *(table.c[name] for name in columns(asked)))
         wanted = wanted.where(table.c.start >= asked.since, table.c.start < asked.until)
         wanted = wanted.where(table.c.series_id.in_(chosen)).order_by(table.c.start)
-        with self._engine.connect() as connection:
+        with self._connection() as connection:
             yield from connection.execute(wanted).yield_per(1000).mappings()
 
     def _bounds(self, asked: Question) -> Bounds:
         if asked.aggregation is not Aggregation.QUANTILE:
             return {}
-        with self._engine.connect() as connection:
+        with self._connection() as connection:
             rows = connection.execute(select(tables.bounds.c.id, tables.bounds.c.bounds)).all()
         return {of: tuple(map(float, text.split(","))) if text else () for of, text in rows}
 

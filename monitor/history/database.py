@@ -8,9 +8,10 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
@@ -37,18 +38,25 @@ def sqlite_url(path: Path) -> str:
 
 
 def open_database(url: str) -> Engine:
-    """Makes the folder of an SQLite file. The tables are `upgrade`'s business."""
+    """Makes the folder of an SQLite file; the tables are `upgrade`'s business. Raises DatabaseError."""
     try:
         parsed = make_url(url)
         engine = create_engine(parsed, pool_pre_ping=True)
     except (ArgumentError, ImportError) as cause:
         raise DatabaseError(f"could not open the history's database at {url!r}: {cause}") from cause
     if parsed.get_backend_name() == "sqlite":
-        if parsed.database:
-            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(parsed.database)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _make_folder(path: str | None) -> None:
+    folder = Path(path or "").parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise DatabaseError(f"could not make the history's folder {folder}: {cause.strerror}") from cause
 
 
 def for_writing(engine: Engine) -> Engine:
@@ -69,14 +77,18 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def upgrade(engine: Engine) -> None:
-    """Brings the tables up to date. Raises DatabaseError where this installation has no migrations to do it with."""
+    """Brings the tables up to date. Raises DatabaseError, also where this installation has no migrations for it."""
     if not (MIGRATIONS / "env.py").is_file():
         raise DatabaseError(
             f"could not bring the history's tables up to date: no migrations at {MIGRATIONS}; run from a checkout "
             "(make run), or put its migrations folder there"
         )
-    with for_writing(engine).begin() as connection:
-        command.upgrade(alembic_config(connection), "head")
+    try:
+        with for_writing(engine).begin() as connection:
+            command.upgrade(alembic_config(connection), "head")
+    except (SQLAlchemyError, CommandError) as cause:
+        newer = "; it was written by a newer release" if isinstance(cause, CommandError) else ""
+        raise DatabaseError(f"could not bring the history at {engine.url} up to date: {cause}{newer}") from cause
 
 
 def alembic_config(connection: Connection) -> Config:

@@ -66,10 +66,16 @@ class Store:
         return max((start + WINDOW_SECONDS for start in starts if start is not None), default=None)
 
     def forget(self, before: float) -> int:
-        """Deletes minutes that started before that moment, in a transaction per series; returns how many."""
-        with self._engine.connect() as connection:
-            known = connection.scalars(select(tables.series.c.id)).all()
-        return sum(self._forget(series_id, before) for series_id in known)
+        """Deletes minutes that started before that moment, in a transaction per series; returns how many.
+
+        Raises WriteError.
+        """
+        try:
+            with self._engine.connect() as connection:
+                known = connection.scalars(select(tables.series.c.id)).all()
+            return sum(self._forget(series_id, before) for series_id in known)
+        except SQLAlchemyError as cause:
+            raise WriteError(f"could not delete old minutes: {cause}") from cause
 
     def _forget(self, series_id: int, before: float) -> int:
         with for_writing(self._engine).begin() as connection:

@@ -25,3 +25,6 @@ class InProcess:
 
     async def observe(self) -> list[Observation]:
         return [collected.observation for collected in await self._sidecar.collect(self._timeout)]
+
+    async def aclose(self) -> None:
+        """The sidecar is closed by whoever made it."""

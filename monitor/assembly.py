@@ -1,0 +1,57 @@
+"""Puts the parts of a monitor together as the configuration says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+
+from monitor.config import MonitorConfig
+from monitor.fleet import STALE_AFTER_SECONDS, Fleet
+from monitor.history.ask import History
+from monitor.history.database import open_database, upgrade
+from monitor.history.store import Store
+from monitor.recorder import Recorder
+from monitor.sources import Source
+from monitor.sources.sidecar_url import SidecarUrl
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    fleet: Fleet
+    history: History
+    recorder: Recorder
+    database: Engine
+
+    def close(self) -> None:
+        """Once the recorder has ended."""
+        self.database.dispose()
+
+
+def assemble(
+    config: MonitorConfig,
+    sources: Sequence[Source] = (),
+    *,
+    database_url: str | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Monitor:
+    """`sources` come before those of the configuration; `database_url` goes before the configuration's.
+
+    Brings the database up to date. Raises HistoryError.
+    """
+    database = open_database(database_url or config.history.database)
+    upgrade(database)
+    interval = config.scrape.interval
+    fleet = Fleet(stale_after=max(STALE_AFTER_SECONDS, 3 * interval))
+    elsewhere = [SidecarUrl(url, interval, clock=clock) for url in config.sources.sidecars]
+    recorder = Recorder(
+        [*sources, *elsewhere],
+        fleet,
+        Store(database),
+        interval=interval,
+        retention=config.history.retention,
+        clock=clock,
+    )
+    return Monitor(fleet, History(database), recorder, database)

@@ -1,0 +1,109 @@
+"""Asks all sources again and again, and passes on what they say: to the fleet as it is now, and to the history."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from exporters.observation import Observation
+from monitor.fleet import Fleet
+from monitor.history.database import HistoryError
+from monitor.history.recording import Recording
+from monitor.history.store import Store
+from monitor.sources import Source, SourceError
+
+log = logging.getLogger(__name__)
+
+_FORGET_EVERY_SECONDS = 3600.0
+
+
+class Recorder:
+    """Follows each source by itself, so that one that hangs or fails delays no other."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        fleet: Fleet,
+        store: Store,
+        *,
+        interval: float,
+        retention: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`interval` and `retention` in seconds; without `retention` nothing is deleted."""
+        self.sources = tuple(sources)
+        self._fleet = fleet
+        self._store = store
+        self._recording = Recording(store, interval)
+        self._interval = interval
+        self._retention = retention
+        self._clock = clock
+        self._started = clock()
+        self._problems: dict[str, str] = {}
+
+    def lag(self) -> float:
+        """Seconds between the end of the newest stored minute and now; since the start, while nothing is stored."""
+        newest = self._recording.newest
+        return max(0.0, self._clock() - (self._started if newest is None else newest))
+
+    async def run(self) -> None:
+        """Until it is cancelled; then the open minutes are written as far as they got, and the sources closed."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for source in self.sources:
+                    group.create_task(self._follow(source))
+                group.create_task(self._forget_old())
+        finally:
+            await asyncio.to_thread(self._flush)
+            for source in self.sources:
+                await source.aclose()
+
+    async def observe(self, source: Source) -> None:
+        """Once. Whatever goes wrong is logged and leaves the others alone."""
+        observations: list[Observation] = []
+        with _Logged(self._problems, source.name):
+            observations = await source.observe()
+            self._fleet.update(observations)
+        with _Logged(self._problems, "history"):
+            await asyncio.to_thread(self._recording.record, observations, self._clock())
+
+    async def _follow(self, source: Source) -> None:
+        while True:
+            await self.observe(source)
+            await asyncio.sleep(self._interval - self._clock() % self._interval)
+
+    async def _forget_old(self) -> None:
+        while self._retention is not None:
+            with _Logged(self._problems, "retention"):
+                await asyncio.to_thread(self._store.forget, self._clock() - self._retention)
+            await asyncio.sleep(_FORGET_EVERY_SECONDS)
+
+    def _flush(self) -> None:
+        with _Logged(self._problems, "history"):
+            self._recording.flush()
+
+
+class _Logged:
+    """Keeps errors from going further, and logs each change rather than every repetition."""
+
+    def __init__(self, problems: dict[str, str], subject: str) -> None:
+        self._problems = problems
+        self._subject = subject
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
+        if kind is None:
+            if self._problems.pop(self._subject, None):
+                log.info("%s: works again", self._subject)
+            return False
+        if not isinstance(error, Exception):
+            return False
+        expected = isinstance(error, SourceError | HistoryError)
+        if self._problems.get(self._subject) != str(error):
+            self._problems[self._subject] = str(error)
+            log.error("%s: %s", self._subject, error, exc_info=None if expected else error)
+        return True

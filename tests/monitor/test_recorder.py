@@ -1,0 +1,154 @@
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import Engine
+
+from exporters.observation import Observation
+from monitor.fleet import Fleet
+from monitor.history.ask import History
+from monitor.history.store import Batch, Store, WriteError
+from monitor.recorder import Recorder
+from monitor.sources import Source, SourceError
+from tests.monitor.observations import observation, series
+
+RUNNING = series("llm_requests_running")
+NOW = 1_796_032_800.0
+
+
+class Clock:
+    now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Scripted:
+    """Says what it is told to; an error is raised."""
+
+    def __init__(self, name: str, *says: list[Observation] | Exception) -> None:
+        self.name = name
+        self.says = list(says)
+        self.closed = False
+        self.asked = asyncio.Event()
+
+    async def observe(self) -> list[Observation]:
+        self.asked.set()
+        said = self.says.pop(0) if self.says else []
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def recorder(sources: Sequence[Source], fleet: Fleet, store: Store, clock: Clock, **more: float) -> Recorder:
+    return Recorder(sources, fleet, store, interval=more.pop("interval", 15), clock=clock, **more)
+
+
+async def test_what_a_source_says_goes_to_the_fleet_and_to_the_history(
+    store: Store, history: History, clock: Clock
+) -> None:
+    source = Scripted("a", [observation(NOW, {RUNNING: 3})], [observation(NOW + 15, {RUNNING: 5})])
+    fleet = Fleet()
+    recording = recorder([source], fleet, store, clock)
+    for clock.now in (NOW, NOW + 15):
+        await recording.observe(source)
+    assert fleet.rows(clock.now)[0].running == 5
+    [answer] = history.ask("llm_requests_running", None, NOW - 60, NOW + 60, 60)
+    assert [p.value for p in answer.points] == [3]
+
+
+@pytest.mark.parametrize("error", [SourceError("could not read the sidecar"), RuntimeError("a mistake of ours")])
+async def test_a_source_that_fails_leaves_the_others_alone_and_is_logged_once(
+    store: Store, clock: Clock, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    caplog.set_level(logging.INFO)
+    bad, good = Scripted("bad", error, error), Scripted("good", [observation(NOW, {RUNNING: 3})])
+    fleet = Fleet()
+    recording = recorder([bad, good], fleet, store, clock)
+    for source in (bad, good, bad, bad):
+        await recording.observe(source)
+    assert fleet.rows(NOW)[0].up
+    assert [r.getMessage() for r in caplog.records] == [f"bad: {error}", "bad: works again"]
+
+
+async def test_a_history_that_cannot_be_written_costs_nothing_but_the_lag(database: Engine, clock: Clock) -> None:
+    class Full(Store):
+        def write(self, batches: Sequence[Batch]) -> None:
+            raise WriteError("could not write the history: disk full")
+
+    source = Scripted("a", *([observation(NOW + n, {RUNNING: 3})] for n in (0, 15, 75)))
+    fleet = Fleet()
+    recording = recorder([source], fleet, Full(database), clock)
+    for clock.now in (NOW, NOW + 15, NOW + 75):
+        await recording.observe(source)
+    assert fleet.rows(clock.now)[0].last_seen == NOW + 75
+    assert recording.lag() == 75
+
+
+async def test_the_lag_is_the_age_of_the_newest_whole_minute(store: Store, clock: Clock) -> None:
+    source = Scripted("a", [observation(NOW - 5)], [observation(NOW + 10)])
+    recording = recorder([source], Fleet(), store, clock)
+    await recording.observe(source)
+    clock.now = NOW + 10
+    assert recording.lag() == 10, "nothing is stored yet: since the start"
+    await recording.observe(source)
+    assert recording.lag() == 10, "the minute that ended at NOW is stored"
+
+
+async def test_on_shutdown_the_open_minute_is_written_and_sources_are_closed(
+    store: Store, history: History, clock: Clock
+) -> None:
+    sources = [Scripted("a", [observation(NOW + 5, {RUNNING: 3})]), Scripted("b", SourceError("down"))]
+    recording = recorder(sources, Fleet(), store, clock)
+    await recording.observe(sources[0])
+    assert history.ask("llm_requests_running", None, NOW, NOW + 60, 60) == []
+    running = asyncio.create_task(recording.run())
+    await sources[1].asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    [answer] = history.ask("llm_requests_running", None, NOW, NOW + 60, 60)
+    assert answer.points[0].value == 3
+    assert [s.closed for s in sources] == [True, True]
+
+
+async def test_sources_are_asked_again_and_again(store: Store) -> None:
+    source = Scripted("a")
+    running = asyncio.create_task(Recorder([source], Fleet(), store, interval=0.01).run())
+    for _ in range(3):
+        await source.asked.wait()
+        source.asked.clear()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_minutes_older_than_the_retention_are_deleted(database: Engine, history: History, clock: Clock) -> None:
+    loop, forgot = asyncio.get_running_loop(), asyncio.Event()
+
+    class Telling(Store):
+        def forget(self, before: float) -> int:
+            deleted = super().forget(before)
+            loop.call_soon_threadsafe(forgot.set)
+            return deleted
+
+    source = Scripted("a", [observation(NOW, {RUNNING: 3})], [observation(NOW + 86_400, {RUNNING: 4})])
+    recording = recorder([source], Fleet(), Telling(database), clock, retention=3600)
+    for clock.now in (NOW, NOW + 86_400):
+        await recording.observe(source)
+    running = asyncio.create_task(recording.run())
+    await forgot.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    [answer] = history.ask("llm_requests_running", None, NOW - 60, NOW + 90_000, 60)
+    assert [p.value for p in answer.points] == [4], "the open minute, written on shutdown"
