@@ -1,0 +1,112 @@
+"""Questions as people write them in a URL."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from monitor.history.question import InvalidParameter, Question, question
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+_AIMED_POINTS = 300
+_MOMENTS = ("unix seconds", "an RFC 3339 time such as 2026-11-30T09:00:00Z", "an age such as 90m or 7d", "now")
+
+
+def duration(text: str) -> float | None:
+    match = _DURATION.fullmatch(text.strip())
+    return None if match is None else float(match[1]) * _SECONDS[match[2]]
+
+
+def moment(parameter: str, text: str, now: float) -> float:
+    """Unix seconds. Raises InvalidParameter."""
+    age = duration(text)
+    if age is not None:
+        return now - age
+    if text == "now":
+        return now
+    found = _number(text)
+    if found is None:
+        found = _rfc3339(text)
+    if found is None:
+        raise InvalidParameter(parameter, f"{text!r} is no moment", _MOMENTS)
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _rfc3339(text: str) -> float | None:
+    """A `+` of the offset that arrived as a space is taken as one; without offset it is UTC."""
+    try:
+        found = datetime.fromisoformat(re.sub(r" (\d\d:\d\d)$", r"+\1", text.strip()))
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def step(text: str | None, since: float, until: float) -> float:
+    """Without `text` one that makes at most about 300 points. Raises InvalidParameter."""
+    if text is None:
+        return next((s for s in _STEPS if (until - since) / s <= _AIMED_POINTS), _STEPS[-1])
+    found = duration(text)
+    if found is None:
+        found = _number(text)
+    if found is None:
+        raise InvalidParameter("step", f"{text!r} is no duration", ["seconds", "a duration such as 5m or 1h"])
+    return found
+
+
+class Format(StrEnum):
+    JSON = "json"
+    CSV = "csv"
+
+
+_MOMENT = "unix seconds, an RFC 3339 time, or an age such as 90m or 7d"
+
+
+class HistoryQuery(BaseModel):
+    """The query string of /history."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    metric: str = Field(description="a metric of the schema", examples=["llm_time_to_first_token_seconds"])
+    q: float | None = Field(default=None, description="the quantile from 0 to 1, of histograms only", examples=[0.99])
+    since: str = Field(default="1h", description=f"{_MOMENT}; rounded down to the step")
+    until: str = Field(default="now", description=_MOMENT)
+    step: str | None = Field(
+        default=None, description="whole minutes, such as 300 or 5m; without it one that fits the window"
+    )
+    group_by: list[str] = Field(default=[], description="labels, repeated or comma-separated", examples=[["framework"]])
+    where: list[str] = Field(
+        default=[], description="label=value, repeated; all must hold", examples=[["framework=vllm"]]
+    )
+    aggregation: str | None = Field(
+        default=None, description="gauges: avg (default) or max; counters: rate per second (default) or sum"
+    )
+    format: Format = Format.JSON
+
+    def question(self, now: float) -> Question:
+        """Raises QuestionError."""
+        since, until = moment("since", self.since, now), moment("until", self.until, now)
+        chosen = step(self.step, since, until)
+        group_by = [name.strip() for text in self.group_by for name in text.split(",") if name.strip()]
+        where = dict(_filter(text) for text in self.where)
+        return question(self.metric, self.q, since, until, chosen, group_by, where, self.aggregation)
+
+
+def _filter(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidParameter("where", f"{text!r} is no filter", ["label=value, for example framework=vllm"])
+    return name, value

@@ -1,0 +1,64 @@
+"""The routes of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+
+from monitor.api import problems
+from monitor.api.history import as_csv, as_model
+from monitor.api.models import HistoryOut, ServerDetail
+from monitor.api.parameters import Format, HistoryQuery
+from monitor.api.servers import detail
+from monitor.fleet import Fleet, ServerRow
+from monitor.history.ask import History
+
+_EVENTS_SHOWN = 50
+
+
+def router(fleet: Fleet, history: History, clock: Callable[[], float]) -> APIRouter:
+    """`clock` tells unix seconds."""
+    routes = APIRouter(prefix="/api/v1")
+    _add_servers(routes, fleet, history, clock)
+    _add_history(routes, history, clock)
+    return routes
+
+
+def _add_servers(routes: APIRouter, fleet: Fleet, history: History, clock: Callable[[], float]) -> None:
+    @routes.get("/servers", summary="All servers as they are now")
+    def all_servers() -> list[ServerRow]:
+        """One row for each server, sorted by node and name; also those that are down."""
+        return fleet.rows(clock())
+
+    @routes.get("/servers/{node}/{server:path}", summary="One server in full", responses=problems.responses(404, 503))
+    def one_server(node: str, server: str) -> ServerDetail:
+        """Every value of the last reading, every field of the schema with its quality, findings, and what changed."""
+        row, observation = fleet.row(node, server, clock()), fleet.latest(node, server)
+        if row is None or observation is None:
+            known = [f"{r.node}/{r.server}" for r in fleet.rows(clock())]
+            near = get_close_matches(f"{node}/{server}", known, 1)
+            raise problems.NoSuchServer(node, server, known, near[0] if near else None)
+        return detail(row, observation, history.events(node, server, _EVENTS_SHOWN))
+
+
+_CSV = {"content": {"text/csv": {"schema": {"type": "string"}}}}
+
+
+def _add_history(routes: APIRouter, history: History, clock: Callable[[], float]) -> None:
+    @routes.get(
+        "/history",
+        summary="Any metric over any past window",
+        response_model=HistoryOut,
+        responses={200: _CSV, **problems.responses(400, 503)},
+    )
+    def ask(query: Annotated[HistoryQuery, Query()]) -> HistoryOut | Response:
+        """Windows without observations have no point. Quantiles come from merged histograms, with the bounds between
+        which the true one lies. Ratios are never summed."""
+        asked = query.question(clock())
+        told = as_model(asked, history.answer(asked))
+        if query.format is Format.CSV:
+            return Response(as_csv(told, asked.group_by), media_type="text/csv; charset=utf-8; header=present")
+        return told

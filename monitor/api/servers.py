@@ -1,0 +1,51 @@
+"""One server in full."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from exporters.observation import Observation
+from exporters.schema import METRICS
+from monitor.api.models import EventOut, HistogramOut, ServerDetail, ValueOut
+from monitor.fleet import ServerRow
+from monitor.history.minutes import Event
+
+
+def detail(row: ServerRow, observation: Observation, events: Sequence[Event]) -> ServerDetail:
+    return ServerDetail(
+        server=row,
+        observed_at=observation.at,
+        values=_values(observation),
+        histograms=_histograms(observation),
+        events=[EventOut(at=e.at, kind=e.kind, before=e.before, after=e.after) for e in events],
+    )
+
+
+def _values(observation: Observation) -> list[ValueOut]:
+    """In the order of the schema."""
+    order = list(METRICS)
+    known = (item for item in observation.values.items() if item[0].metric in METRICS)
+    return [
+        ValueOut(
+            metric=series.metric,
+            unit=METRICS[series.metric].unit.value,
+            labels=dict(series.labels),
+            value=value if math.isfinite(value) else None,
+        )
+        for series, value in sorted(known, key=lambda item: (order.index(item[0].metric), item[0].labels))
+    ]
+
+
+def _histograms(observation: Observation) -> list[HistogramOut]:
+    return [
+        HistogramOut(
+            metric=series.metric,
+            unit=METRICS[series.metric].unit.value,
+            labels=dict(series.labels),
+            bounds=list(histogram.bounds),
+            counts=list(histogram.counts),
+            sum=histogram.sum,
+        )
+        for series, histogram in observation.histograms.items()
+    ]

@@ -1,0 +1,109 @@
+"""The monitor's HTTP face: API, page and its own metrics; and the sidecar's, where both run in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
+from starlette.routing import BaseRoute, Route
+
+from exporters import app as sidecar_app
+from exporters import exposition, schema
+from exporters.fetch import product_version
+from exporters.observation import labels
+from exporters.sidecar import Sidecar
+from monitor.api import describe, problems
+from monitor.api.routes import router as api_router
+from monitor.fleet import Fleet
+from monitor.history.ask import History
+from monitor.page import router as page_router
+from monitor.recorder import Recorder
+
+_FROM_SIDECAR = ("/probe", "/debug", "/debug/{server:path}")
+
+
+def create_app(
+    fleet: Fleet,
+    history: History,
+    *,
+    recorder: Recorder | None = None,
+    sidecar: Sidecar | None = None,
+    node: str | None = None,
+    looked_for: Sequence[str] = (),
+    clock: Callable[[], float] = time.time,
+) -> FastAPI:
+    """Runs `recorder` while it is up, and closes `sidecar`, whose pages it serves beside its own.
+
+    `node` labels the own metrics (default: this host); `looked_for` says where servers were searched, for the page.
+    """
+    inner = None if sidecar is None else sidecar_app.create_app(sidecar)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            if inner is not None:
+                await stack.enter_async_context(inner.router.lifespan_context(inner))
+            if recorder is not None:
+                await stack.enter_async_context(_running(recorder))
+            yield
+
+    app = FastAPI(title="inferwatch", version=product_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
+    problems.install(app)
+    app.include_router(api_router(fleet, history, clock))
+    _add_own(app, recorder, sidecar, node or socket.gethostname())
+    app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
+    debug_path = None if inner is None else "/debug"
+    app.include_router(page_router(fleet, history, clock=clock, looked_for=looked_for, debug_path=debug_path))
+    return app
+
+
+@asynccontextmanager
+async def _running(recorder: Recorder) -> AsyncIterator[None]:
+    task = asyncio.create_task(recorder.run())
+    yield
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _add_own(app: FastAPI, recorder: Recorder | None, sidecar: Sidecar | None, node: str) -> None:
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics(request: Request) -> Response:
+        own = _own_metrics(recorder, node, build_info=sidecar is None)
+        if sidecar is None:
+            return _exposition(own)
+        return _exposition(sidecar.page(await sidecar.collect(sidecar_app.time_allowed(request.headers))) + own)
+
+    @app.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return PlainTextResponse("ok\n")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(describe.html(app.openapi()), headers=describe.HEADERS)
+
+
+def _own_metrics(recorder: Recorder | None, node: str, *, build_info: bool) -> str:
+    of_node = {"node": node}
+    chunks = {}
+    if build_info:
+        build = labels({**of_node, "version": product_version(), "grid": str(schema.GRID_VERSION)})
+        chunks["inferwatch_build_info"] = exposition.line("inferwatch_build_info", build, 1.0)
+    if recorder is not None:
+        lag = "inferwatch_history_lag_seconds"
+        chunks[lag] = exposition.line(lag, labels(of_node), recorder.lag())
+    return exposition.page([chunks])
+
+
+def _exposition(text: str) -> Response:
+    return Response(text, headers={"Content-Type": exposition.CONTENT_TYPE})
+
+
+def _of_sidecar(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
+    return [route for route in routes if isinstance(route, Route) and route.path in _FROM_SIDECAR]

@@ -1,0 +1,187 @@
+import csv
+import io
+import json
+import math
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from exporters.findings import finding
+from exporters.histogram import Histogram
+from exporters.observation import FieldStatus
+from exporters.schema import TTFT
+from monitor.app import create_app
+from monitor.fleet import Fleet
+from monitor.history.ask import History
+from monitor.history.recording import Recording
+from monitor.history.store import Store
+from tests.monitor.observations import observation, series
+
+NOW = 1_796_032_800.0
+TOKENS, RUNNING = series("llm_generation_tokens_total"), series("llm_requests_running")
+QUANTILE = {"phase": "ttft", "q": "0.99"}
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet()
+
+
+@pytest.fixture
+async def client(fleet: Fleet, history: History) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(fleet, history, node="n1", clock=lambda: NOW)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
+        yield client
+
+
+@pytest.fixture
+def recorded(fleet: Fleet, store: Store) -> None:
+    """Two minutes of one server: 10 tokens/s, and 100 requests of which one took longer than 1 s."""
+    recording = Recording(store, 15)
+    for n in range(9):
+        at = NOW - 120 + 15 * n
+        counts = Histogram((0.1, 1.0), (90.0 * n, 99.0 * n, 100.0 * n), 31.5 * n)
+        values = {TOKENS: 150.0 * n, RUNNING: 4.0}
+        seen = observation(at, values, {series(TTFT.metric): counts}, fields=(FieldStatus("x", "y", "exact"),))
+        fleet.update([seen])
+        recording.record([seen], at)
+    recording.flush()
+
+
+async def get(client: httpx.AsyncClient, path: str, **params: Any) -> Any:
+    response = await client.get(f"/api/v1{path}", params=params)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def problem(client: httpx.AsyncClient, path: str, status: int, **params: Any) -> Any:
+    response = await client.get(path, params=params)
+    assert response.status_code == status
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.json()
+
+
+@pytest.mark.usefixtures("recorded")
+async def test_servers_are_listed_as_they_are_now(client: httpx.AsyncClient, fleet: Fleet) -> None:
+    fleet.update([observation(NOW, server="s2", up=False, available=False, findings=(finding("connection_refused"),))])
+    up, down = await get(client, "/servers")
+    assert (up["server"], up["running"], up["generation_tokens_per_second"]) == ("s1", 4, 10)
+    assert (up["ttft_p99"]["lower"], up["ttft_p99"]["upper"], up["ttft_p99"]["at_least"]) == (0.1, None, True)
+    assert (down["server"], down["up"], down["running"]) == ("s2", False, None)
+    assert down["findings"][0]["remedy"]
+
+
+@pytest.mark.usefixtures("recorded")
+async def test_one_server_is_told_in_full(client: httpx.AsyncClient) -> None:
+    told = await get(client, "/servers/n1/s1")
+    assert told["server"]["fields"] == [{"field": "x", "source": "y", "quality": "exact", "reason": ""}]
+    values = {v["metric"]: (v["value"], v["unit"]) for v in told["values"]}
+    assert values["llm_generation_tokens_total"] == (1200, "tokens")
+    assert told["histograms"][0]["counts"] == [720, 792, 800]
+    assert told["observed_at"] == NOW
+    assert told["events"] == []
+
+
+async def test_an_infinite_bound_is_null_and_the_answer_stays_json(client: httpx.AsyncClient, fleet: Fleet) -> None:
+    bounds = {"estimate": 60.0, "lower": 60.0, "upper": math.inf}
+    values = {series("llm_latency_quantile_seconds", bound=b, **QUANTILE): v for b, v in bounds.items()}
+    fleet.update([observation(NOW, values)])
+    told = await get(client, "/servers/n1/s1")
+    assert [v["value"] for v in told["values"]] == [60, 60, None]
+    assert told["server"]["ttft_p99"]["at_least"] is True
+
+
+async def test_a_server_whose_name_holds_a_slash_is_found(client: httpx.AsyncClient, fleet: Fleet) -> None:
+    fleet.update([observation(NOW, server="gateway/a")])
+    assert (await get(client, "/servers/n1/gateway/a"))["server"]["server"] == "gateway/a"
+
+
+@pytest.mark.usefixtures("recorded")
+async def test_a_server_that_is_not_there_is_a_problem_that_names_those_that_are(client: httpx.AsyncClient) -> None:
+    told = await problem(client, "/api/v1/servers/n1/s11", 404)
+    assert (told["title"], told["status"], told["meant"]) == ("Not Found", 404, "n1/s1")
+    assert told["allowed"] == ["n1/s1"]
+
+
+@pytest.mark.usefixtures("recorded")
+async def test_the_history_of_a_counter_is_its_rate(client: httpx.AsyncClient) -> None:
+    told = await get(client, "/history", metric="llm_generation_tokens_total", since="2m")
+    assert (told["aggregation"], told["unit"], told["step"]) == ("rate", "tokens", 60)
+    [answer] = told["answers"]
+    assert [(p["start"], p["value"]) for p in answer["points"]] == [(NOW - 120, 10), (NOW - 60, 10)]
+
+
+@pytest.mark.usefixtures("recorded")
+async def test_a_quantile_of_the_history_comes_with_its_bounds(client: httpx.AsyncClient) -> None:
+    asked = {"metric": TTFT.metric, "since": "2m", "step": "2m", "group_by": "model"}
+    [answer] = (await get(client, "/history", q=0.95, **asked))["answers"]
+    [point] = answer["points"]
+    assert answer["labels"] == {"model": "m-a"}
+    assert (point["lower"], point["upper"], point["at_least"]) == (0.1, 1.0, False)
+    [beyond] = (await get(client, "/history", q=0.999, **asked))["answers"]
+    assert (beyond["points"][0]["lower"], beyond["points"][0]["upper"]) == (1.0, None)
+    assert beyond["points"][0]["at_least"] is True
+
+
+@pytest.mark.usefixtures("recorded")
+async def test_history_can_be_had_as_csv(client: httpx.AsyncClient) -> None:
+    params = {"metric": TTFT.metric, "q": "0.999", "since": "2m", "step": "2m", "group_by": "server", "format": "csv"}
+    response = await client.get("/api/v1/history", params=params)
+    assert response.headers["content-type"].startswith("text/csv")
+    [row] = csv.DictReader(io.StringIO(response.text))
+    assert row["server"] == "s1"
+    assert (float(row["start"]), float(row["lower"]), row["upper"], row["at_least"]) == (NOW - 120, 1.0, "", "true")
+
+
+@pytest.mark.parametrize(
+    ("params", "parameter", "meant"),
+    [
+        ({"metric": "llm_requests_runing"}, "metric", "llm_requests_running"),
+        ({"metric": "llm_requests_running", "group_by": "sever"}, "group_by", "server"),
+        ({"metric": "llm_requests_running", "since": "soon"}, "since", None),
+        ({"metric": "llm_requests_running", "sinse": "1h"}, "sinse", "since"),
+        ({"metric": "llm_requests_running", "format": "xml"}, "format", None),
+        ({"metric": "llm_requests_running", "q": "high"}, "q", None),
+        ({}, "metric", None),
+    ],
+)
+@pytest.mark.usefixtures("recorded")
+async def test_a_wrong_question_is_a_problem_that_names_the_parameter(
+    client: httpx.AsyncClient, params: dict[str, str], parameter: str, meant: str | None
+) -> None:
+    told = await problem(client, "/api/v1/history", 400, **params)
+    assert told["parameter"] == parameter
+    assert told.get("meant") == meant
+    assert told["detail"]
+
+
+async def test_a_history_that_cannot_be_read_is_a_problem(client: httpx.AsyncClient, database: Engine) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE engine_minute")
+    told = await problem(client, "/api/v1/history", 503, metric="llm_requests_running")
+    assert "could not read the history" in told["detail"]
+
+
+async def test_a_path_that_is_not_there_is_a_problem(client: httpx.AsyncClient) -> None:
+    assert (await problem(client, "/api/v1/nothing", 404))["detail"] == "nothing at /api/v1/nothing"
+
+
+async def test_the_api_describes_itself(client: httpx.AsyncClient) -> None:
+    description = (await client.get("/openapi.json")).json()
+    assert set(description["paths"]) == {"/api/v1/servers", "/api/v1/servers/{node}/{server}", "/api/v1/history"}
+    answer = description["components"]["schemas"]["PointOut"]["properties"]
+    assert answer["covered_seconds"]["examples"] == [60]
+    parameters = {p["name"] for p in description["paths"]["/api/v1/history"]["get"]["parameters"]}
+    assert {"metric", "q", "since", "until", "step", "group_by", "where", "format", "aggregation"} == parameters
+    assert "application/problem+json" in json.dumps(description["paths"]["/api/v1/history"])
+
+
+async def test_the_description_for_people_loads_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    page = await client.get("/docs")
+    assert "<code>GET /api/v1/history</code>" in page.text
+    assert "<code>group_by</code>" in page.text
+    assert "//" not in page.text.replace("</", "")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
