@@ -85,8 +85,8 @@ async def test_a_row_tells_state_version_model_and_figures() -> None:
         "80 %",
         "6,600",
         "1,290",
-        "247 ms (100–250)",
-        "10 s (5–10)",
+        "175 ms (100–250)",
+        "8.8 s (5.0–10.0)",
     ):
         assert told in code
 
