@@ -1,5 +1,4 @@
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -149,17 +148,6 @@ def lives(draw: st.DrawFn) -> list[Observation]:
         world.counts = world.counts[0] + below, world.counts[1] + below + above
         world.observe(available=draw(st.integers(0, 5)) > 0, lora=draw(st.booleans()))
     return world.seen
-
-
-@pytest.fixture(scope="module")
-def two(empty_history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, Engine]]:
-    """Two databases, to be compared again and again."""
-    folder = tmp_path_factory.mktemp("two")
-    names = (Path(shutil.copy(empty_history, folder / name)) for name in ("one", "other"))
-    engines = [open_database(sqlite_url(name)) for name in names]
-    yield engines[0], engines[1]
-    for engine in engines:
-        engine.dispose()
 
 
 def clear(engine: Engine) -> None:

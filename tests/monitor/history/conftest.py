@@ -1,0 +1,19 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from monitor.history.database import open_database, sqlite_url
+
+
+@pytest.fixture(scope="module")
+def two(empty_history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, Engine]]:
+    """Two databases, to be compared."""
+    folder = tmp_path_factory.mktemp("two")
+    names = (Path(shutil.copy(empty_history, folder / name)) for name in ("one", "other"))
+    engines = [open_database(sqlite_url(name)) for name in names]
+    yield engines[0], engines[1]
+    for engine in engines:
+        engine.dispose()
