@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from inferwatch import process
+from inferwatch.console import MISUSED, CommandError
+from inferwatch.process import config_path, listening, load, log_to_stderr, say, url_of
+from monitor.app import create_app
+from monitor.assembly import Monitor, assemble
+from monitor.config import MonitorConfig
+from monitor.history.database import HistoryError, sqlite_url
+from monitor.sources import Source
+
+_NO_SOURCES = (
+    'no sidecar to read: name them in the configuration, `sources: {sidecars: ["http://HOST:9840"]}`; '
+    "`inferwatch up` reads the servers of this host by itself"
+)
+
+
+def serve(config: Path | None, listen: str | None, state_dir: Path | None) -> None:
+    loaded = load(config_path(config), MonitorConfig)
+    if not loaded.sources.sidecars:
+        raise CommandError(_NO_SOURCES, status=MISUSED)
+    log_to_stderr()
+    with listening(loaded.listen, listen) as bound:
+        asyncio.run(_run(loaded, state_dir, bound))
+
+
+async def _run(config: MonitorConfig, state: Path | None, bound: socket.socket) -> None:
+    stop = process.Stop()
+    monitor = assembled(config, [], state)
+    try:
+        app = create_app(
+            monitor.fleet,
+            monitor.history,
+            recorder=monitor.recorder,
+            node=config.node,
+            looked_for=[f"sidecar {url}" for url in config.sources.sidecars],
+        )
+        await process.serve(app, bound, stop, started=lambda: tell_addresses(bound), reload=_cannot_reload)
+    finally:
+        monitor.close()
+
+
+def _cannot_reload() -> None:
+    say("the monitor reads its configuration at the start only: start it again")
+
+
+def assembled(config: MonitorConfig, sources: Sequence[Source], state: Path | None) -> Monitor:
+    """Raises CommandError."""
+    url = None if state is None else sqlite_url(state / "history.sqlite")
+    try:
+        return assemble(config, sources, database_url=url)
+    except HistoryError as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"could not keep the history at {error.filename}: {error.strerror}") from error
+
+
+def tell_addresses(bound: socket.socket) -> None:
+    url = url_of(bound)
+    say(f"page:           {url}/")
+    say(f"API:            {url}/api/v1/servers (described at {url}/docs)")
+    say(f"for Prometheus: {url}/metrics")

@@ -1,0 +1,73 @@
+"""Things that listen on a port of this host and are asked what they are."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+TEXT, HTML, JSON = "text/plain; version=0.0.4", "text/html", "application/json"
+Page = tuple[int, str, str]
+
+
+@asynccontextmanager
+async def saying(raw: bytes, host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """Answers anything with `raw` and hangs up; with nothing it stays silent. Yields the port."""
+    gone = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        if not raw:
+            await gone.wait()
+        writer.write(raw)
+        await _closed(writer)
+
+    async with _listening(answer, host) as port:
+        yield port
+        gone.set()
+
+
+@asynccontextmanager
+async def serving(pages: Mapping[str, Page], host: str = "127.0.0.1") -> AsyncIterator[int]:
+    """Answers HTTP with (status, content type, body) by path, else 404. Yields the port."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            head = b"GET / "
+        path = head.split()[1].decode().partition("?")[0]
+        status, content_type, body = pages.get(path, (404, TEXT, "not found"))
+        lines = f"HTTP/1.1 {status} X\r\nContent-Type: {content_type}\r\nContent-Length: {len(body.encode())}\r\n"
+        writer.write(f"{lines}Connection: close\r\n\r\n{body}".encode())
+        await _closed(writer)
+
+    async with _listening(answer, host) as port:
+        yield port
+
+
+@asynccontextmanager
+async def _listening(answer: object, host: str) -> AsyncIterator[int]:
+    server = await asyncio.start_server(answer, host, 0)  # type: ignore[arg-type]
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        await asyncio.sleep(0)
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    try:
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+    except ConnectionError:
+        return
+
+
+def unused_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from inferwatch.check import url_of
+from tests.end_to_end.processes import free_port
+from tests.end_to_end.recorded import VLLM, VLLM_DP, Pages, serving, vllm
+from tests.inferwatch.command import Command, lines
+
+LOADED = VLLM / "1-mid10.prom"
+
+
+def test_a_good_server_is_described_with_every_field(inferwatch: Command) -> None:
+    with serving(vllm(VLLM, "1-mid10")) as port:
+        ran = inferwatch("check", f"http://127.0.0.1:{port}")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.startswith(f"http://127.0.0.1:{port}: vllm 0.32.0, model tiny-qwen, 1 engine, awake\n")
+    (known,) = lines(ran.out, "llm_kv_cache_utilization_ratio")
+    assert known.split() == ["llm_kv_cache_utilization_ratio", "exact", "vllm:kv_cache_usage_perc"]
+    (missing,) = lines(ran.out, "llm_requests_running_limit")
+    assert "--max-num-seqs" in missing
+
+
+def test_a_saved_page_is_described_the_same_way(inferwatch: Command) -> None:
+    ran = inferwatch("check", str(LOADED))
+    assert ran.status == 0
+    assert ran.out.startswith(f"{LOADED}: vllm, model tiny-qwen, 1 engine, awake\n")
+
+
+def test_data_parallel_engines_are_counted(inferwatch: Command) -> None:
+    assert "2 engines" in inferwatch("check", str(VLLM_DP / "1-mid03.prom")).out
+
+
+def test_bare_host_and_port_are_a_url(inferwatch: Command) -> None:
+    with serving(vllm(VLLM, "1-mid10")) as port:
+        assert "vllm 0.32.0" in inferwatch("check", f"127.0.0.1:{port}").out
+
+
+def test_the_url_of_the_metrics_page_itself_is_taken_too(inferwatch: Command) -> None:
+    with serving(vllm(VLLM, "1-mid10")) as port:
+        assert "vllm 0.32.0" in inferwatch("check", f"http://127.0.0.1:{port}/metrics").out
+
+
+def test_a_server_that_is_down_is_an_error_with_a_remedy(inferwatch: Command) -> None:
+    ran = inferwatch("check", f"127.0.0.1:{free_port()}")
+    assert ran.status == 1
+    assert "not reachable" in ran.out
+    assert "error connection_refused: Nothing listens at this address." in ran.out
+    assert "Start the server" in ran.out
+
+
+def test_one_bad_subject_hides_none_of_the_others(inferwatch: Command, tmp_path: Path) -> None:
+    web_page = tmp_path / "page.html"
+    web_page.write_text("<html>")
+    with serving(vllm(VLLM, "1-mid10")) as port:
+        ran = inferwatch(
+            "check", "/no/such.prom", f"127.0.0.1:{free_port()}", "ftp://x", str(web_page), f":{port}", str(LOADED)
+        )
+    assert ran.status == 2
+    assert len(lines(ran.out, "model tiny-qwen")) == 2
+    assert lines(ran.out, "error connection_refused")
+    assert lines(ran.out, "error html_body")
+    assert ran.err.splitlines() == [
+        "inferwatch: /no/such.prom: could not be read: No such file or directory",
+        "inferwatch: ftp://x: allowed: http or https URL, such as http://localhost:8000",
+    ]
+
+
+def test_a_warning_is_a_finding(inferwatch: Command, tmp_path: Path) -> None:
+    page = tmp_path / "nan.prom"
+    page.write_text("vllm:num_requests_running 1.0\nvllm:num_requests_waiting NaN\n")
+    ran = inferwatch("check", str(page))
+    assert ran.status == 1
+    assert "warning dropped_samples" in ran.out
+    assert "samples left out:" in ran.out
+    assert lines(ran.out, "vllm:num_requests_waiting NaN")
+
+
+def test_information_is_none(inferwatch: Command, tmp_path: Path) -> None:
+    page = tmp_path / "newer.prom"
+    page.write_text(LOADED.read_text() + "vllm:brand_new_total 3.0\n")
+    ran = inferwatch("check", str(page))
+    assert ran.status == 0
+    assert "info unmapped_families" in ran.out
+    assert "families that inferwatch does not know:\n    vllm:brand_new" in ran.out
+
+
+def test_json_tells_all_of_it(inferwatch: Command) -> None:
+    with serving(vllm(VLLM, "1-mid10")) as port:
+        (report,) = json.loads(inferwatch("check", "--json", f"127.0.0.1:{port}").out)
+    assert report["subject"] == f"127.0.0.1:{port}"
+    assert (report["up"], report["available"], report["engines"]) == (True, True, 1)
+    assert report["facts"]["version"] == "0.32.0"
+    assert report["mapped"]["vllm:kv_cache_usage_perc"] == "llm_kv_cache_utilization_ratio"
+    assert {"field", "source", "quality", "reason"} == set(report["fields"][0])
+    assert (report["unmapped"], report["dropped"], report["findings"]) == ([], [], [])
+
+
+def test_json_is_an_array_even_of_nothing(inferwatch: Command) -> None:
+    ran = inferwatch("check", "--json", "/no/such.prom")
+    assert (ran.status, json.loads(ran.out)) == (2, [])
+
+
+def test_a_server_that_is_asked_is_asked_for_its_metrics_once(inferwatch: Command) -> None:
+    pages: Pages = vllm(VLLM, "1-mid10")
+    with serving(pages) as port:
+        inferwatch("check", f"127.0.0.1:{port}")
+    assert pages.asked.count("/metrics") == 1
+
+
+@pytest.mark.parametrize(
+    ("subject", "url"),
+    [
+        ("http://h:8000", "http://h:8000"),
+        ("https://h/llm/metrics", "https://h/llm/metrics"),
+        ("h:8000", "http://h:8000"),
+        ("10.0.0.1:8000/metrics", "http://10.0.0.1:8000/metrics"),
+        ("[::1]:8000", "http://[::1]:8000"),
+        (":8000", "http://localhost:8000"),
+        ("metrics.prom", None),
+        ("-", None),
+        ("folder/metrics.prom", None),
+        ("h", None),
+    ],
+)
+def test_a_subject_is_a_url_or_a_file(subject: str, url: str | None) -> None:
+    assert url_of(subject) == url
+
+
+def test_a_file_whose_name_looks_like_host_and_port_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "h:8000").write_text("")
+    assert url_of("h:8000") is None

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from demo import replay
+from inferwatch import discover
+from inferwatch.discover import Seen, as_text, look
+from tests.inferwatch.listeners import HTML, JSON, TEXT, Page, saying, serving, unused_port
+
+STATISTICS_OFF = (
+    'http_requests_total{handler="/v1/completions",method="POST",status="2xx"} 20.0\n'
+    "http_request_duration_highr_seconds_count 20.0\n"
+)
+FRESH_V0 = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0\n'
+
+
+async def seen_at(port: int, timeout: float = 5.0) -> Seen:
+    (only,) = await look([port], timeout=timeout)
+    return only
+
+
+async def test_recorded_servers_are_found_with_version_and_model() -> None:
+    one, two = replay.recordings()
+    async with replay.serve(one) as first, replay.serve(two) as second:
+        ports = [int(url.rpartition(":")[2]) for url in (first, second)]
+        found = await look(ports, timeout=5.0)
+    assert [s.text for s in found] == ["vllm 0.32.0, tiny-qwen"] * 2
+    assert [s.server.url for s in found if s.server] == [first, second]
+
+
+async def test_results_come_one_per_port_in_the_order_asked_for() -> None:
+    ports = [unused_port() for _ in range(3)]
+    assert [s.port for s in await look(ports)] == ports
+
+
+async def test_nothing_listens() -> None:
+    assert await seen_at(port := unused_port()) == Seen(port, "nothing listens", listens=False)
+
+
+async def test_a_server_that_listens_on_ipv6_only_is_found() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this host has no IPv6")
+    async with serving({"/metrics": (200, TEXT, FRESH_V0)}, host="::1") as port:
+        found = await seen_at(port)
+    assert found.server is not None
+    assert found.server.url == f"http://[::1]:{port}"
+
+
+async def test_a_server_without_statistics_is_one_and_says_what_to_do() -> None:
+    models = (200, JSON, '{"data":[{"id":"qwen","owned_by":"vllm","parent":null}]}')
+    async with serving({"/metrics": (200, TEXT, STATISTICS_OFF), "/v1/models": models}) as port:
+        found = await seen_at(port)
+    assert found.server is not None
+    assert "statistics switched off" in found.text
+    assert "--disable-log-stats" in found.text
+
+
+@pytest.mark.parametrize(
+    ("pages", "text"),
+    [
+        ({"/metrics": (200, HTML, "<!doctype html><title>Grafana</title>")}, "a web page, no inference server"),
+        ({"/metrics": (200, JSON, "[]")}, "answers JSON, no inference server that inferwatch knows"),
+        ({"/metrics": (200, TEXT, "")}, "an empty metrics page, so nobody knows whose"),
+        ({"/metrics": (200, TEXT, "node_load1 0.5\n")}, "metrics of something else (node_load1)"),
+        ({"/metrics": (503, TEXT, "")}, "answers HTTP with an error"),
+        ({"/metrics": (418, TEXT, "")}, "The server answered with a status that is no success."),
+        (
+            {"/metrics": (401, TEXT, "")},
+            "wants credentials: if it is an inference server, configure it with `bearer_token_file`",
+        ),
+        ({}, "answers HTTP, and has no metrics"),
+        ({"/v1/models": (200, JSON, "{}")}, "answers HTTP, and has no metrics"),
+        (
+            {"/v1/models": (200, JSON, '{"data":[{"id":"qwen"},{"id":"ada"}]}')},
+            "an OpenAI-compatible server of qwen, ada without metrics: switch its metrics on",
+        ),
+    ],
+)  # fmt: skip
+async def test_what_is_no_inference_server_says_what_it_looks_like(pages: dict[str, Page], text: str) -> None:
+    async with serving(pages) as port:
+        assert await seen_at(port) == Seen(port, text)
+
+
+async def test_what_does_not_speak_http_says_so() -> None:
+    async with saying(b"SSH-2.0-OpenSSH_9.2\r\n") as port:
+        assert (await seen_at(port)).text == "something listens that does not speak HTTP"
+
+
+async def test_what_stays_silent_is_given_up() -> None:
+    async with saying(b"") as port:
+        assert (await seen_at(port, timeout=0.2)).text == "something listens, and does not answer in time"
+
+
+async def test_one_silent_port_does_not_hide_another() -> None:
+    async with saying(b"") as silent, serving({"/metrics": (200, TEXT, FRESH_V0)}) as good:
+        found = await look([silent, good], timeout=1.0)
+    assert [s.server is not None for s in found] == [False, True]
+
+
+def test_the_ports_are_those_that_the_frameworks_use() -> None:
+    assert discover.PORTS == (8000, 8001, 8002, 8080, 23333, 30000)
+
+
+def test_the_table_is_aligned() -> None:
+    assert as_text([Seen(8000, "nothing listens"), Seen(23333, "a web page")]) == (
+        "  8000   nothing listens\n  23333  a web page"
+    )

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from exporters.config import SECTIONS, Config
+from exporters.loader import load
+from exporters.tables import FRONTENDS
+from inferwatch.__main__ import app
+from inferwatch.discover import PORTS
+from inferwatch.generate import ROOT
+from monitor.config import MonitorConfig
+
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMANDS = {
+    command.name or command.callback.__name__: command for command in app.registered_commands if command.callback
+}
+CLI = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+
+def options(name: str) -> set[str]:
+    group = typer.main.get_command(app)
+    command = group.commands[name]  # type: ignore[attr-defined]
+    found = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    return found - {"--help"}
+
+
+def section(name: str) -> str:
+    return CLI.split(f"\n## inferwatch {name}\n")[1].split("\n## ")[0]
+
+
+def yaml_blocks(path: Path) -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_readme_lists_the_frontends_that_there_are() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[(\w+)\]\(docs/reference/(\w+)\.md\) \| .* \| (.*) \|$", text, re.MULTILINE)
+    assert rows == [(name, name, frontend.releases) for name, frontend in FRONTENDS.items()]
+
+
+def test_the_ports_that_are_looked_at_are_told() -> None:
+    for text in ((ROOT / "README.md").read_text(encoding="utf-8"), section("up")):
+        told = [int(port) for port in re.findall(r"\b\d{4,5}\b", text)]
+        assert set(PORTS) <= set(told)
+
+
+def test_the_two_commands_stand_first_in_the_readme() -> None:
+    blocks = re.findall(r"^    (make \w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert blocks[:2] == ["make run", "make test"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_is_described(name: str) -> None:
+    described = set(re.findall(r"^\| `(--[a-z-]+)", section(name), re.MULTILINE))
+    assert described == options(name)
+
+
+def test_no_command_is_described_that_does_not_exist() -> None:
+    assert re.findall(r"^## inferwatch (\w+)$", CLI, re.MULTILINE) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (path.parent / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/cli.md", "docs/quickstart.md"])
+def test_every_example_of_a_configuration_is_accepted(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHAT_TOKEN", "x")
+    for i, block in enumerate(yaml_blocks(ROOT / name)):
+        if not yaml.safe_load(block).keys() <= SECTIONS:
+            continue  # Prometheus'
+        file = tmp_path / f"{i}.yml"
+        file.write_text(block, encoding="utf-8")
+        load(file, Config)
+        load(file, MonitorConfig)

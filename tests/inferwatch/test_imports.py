@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROBE = """
+import sys
+from inferwatch.__main__ import main
+sys.argv = ["inferwatch", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    pass
+print("imported:", *sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+HEAVY = {"alembic", "fastapi", "jinja2", "sqlalchemy", "monitor", "dashboards"}
+
+
+def imported(*arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(done.stdout.rpartition("imported: ")[2].split())
+
+
+def test_help_imports_no_part_of_the_product() -> None:
+    found = imported("--help")
+    assert not found & (HEAVY | {"exporters", "demo", "httpx", "pydantic", "uvicorn"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("exporter", "--listen", "nowhere"), ("check", "/no/such"), ("normalize", "/no/such")],
+    ids=lambda a: a[0],
+)
+def test_the_sidecar_and_the_doctor_import_no_monitor(arguments: tuple[str, ...]) -> None:
+    found = imported(*arguments)
+    assert "exporters" in found
+    assert not found & (HEAVY | {"demo"})
