@@ -1,0 +1,59 @@
+"""`inferwatch` as a process of its own, looked at from outside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.end_to_end.processes import ROOT, Process, free_port, running, until
+from tests.end_to_end.web import Answer, get
+
+
+@dataclass(frozen=True)
+class Product:
+    url: str
+    process: Process
+
+    def get(self, path: str) -> Answer:
+        return get(self.url + path)
+
+    def rows(self) -> dict[str, Any]:
+        """The API's view of each server, by name."""
+        return {row["server"]: row for row in self.get("/api/v1/servers").json()}
+
+    def shows(self, *names: str) -> dict[str, Any]:
+        """The rows, once the API and the page have all of them."""
+        rows = self.rows()
+        page = self.get("/").text
+        assert set(names) <= rows.keys(), rows.keys()
+        assert all(name in page for name in names)
+        return rows
+
+
+@contextmanager
+def up(folder: Path, *arguments: str, port: int | None = None) -> Iterator[Product]:
+    """`inferwatch up` in `folder`, with its history there; ready as soon as its page answers."""
+    port = port or free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "inferwatch",
+        "up",
+        "--listen",
+        f"127.0.0.1:{port}",
+        "--state-dir",
+        str(folder / "state"),
+    ]
+    with running([*command, *arguments], folder, environment={"PYTHONPATH": str(ROOT)}) as process:
+        product = Product(f"http://127.0.0.1:{port}", process)
+        until(lambda: product.get("/healthz"), process)
+        yield product
+
+
+def local(port: int) -> str:
+    """The name that a server of this host has without another."""
+    return f"127.0.0.1:{port}"

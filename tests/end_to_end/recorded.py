@@ -1,0 +1,62 @@
+"""Recorded bodies served on a local port, by a thread of the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+CAPTURES = Path(__file__).parents[2] / "demo" / "captures"
+VLLM, VLLM_DP = CAPTURES / "vllm-0.32.0-A", CAPTURES / "vllm-0.32.0-C"
+
+
+@dataclass
+class Pages:
+    """What a server answers, by path; may be changed while it runs. Other paths are 404."""
+
+    bodies: dict[str, bytes]
+    content_type: str = "text/plain; version=0.0.4; charset=utf-8"
+    asked: list[str] = field(default_factory=list)
+
+
+def vllm(folder: Path, name: str) -> Pages:
+    return Pages(
+        {
+            "/metrics": (folder / f"{name}.prom").read_bytes(),
+            "/version": b'{"version":"0.32.0"}',
+            "/health": b"",
+        }
+    )
+
+
+@contextmanager
+def serving(pages: Pages, port: int = 0) -> Iterator[int]:
+    """Yields the port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            pages.asked.append(path)
+            body = pages.bodies.get(path)
+            self.send_response(404 if body is None else 200)
+            self.send_header("Content-Type", pages.content_type if path == "/metrics" else "application/json")
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+    server = Server(("127.0.0.1", port), Handler)
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,194 @@
+"""A real Prometheus scrapes the real sidecar, which reads recorded vLLM servers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporters import schema
+from exporters.histogram import Histogram, Quantile, quantile
+from tests.end_to_end.processes import Process, free_port, running, until
+from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
+from tests.end_to_end.web import get
+from tests.services import require
+
+BODIES = {"loaded": (VLLM, "1-mid10"), "after": (VLLM, "2-after"), "dp2": (VLLM_DP, "1-mid03")}
+WIRE = {
+    "ttft": "vllm:time_to_first_token_seconds",
+    "itl": "vllm:inter_token_latency_seconds",
+    "tpot": "vllm:request_time_per_output_token_seconds",
+    "e2e": "vllm:e2e_request_latency_seconds",
+    "queue": "vllm:request_queue_time_seconds",
+}
+
+
+@dataclass(frozen=True)
+class Prometheus:
+    url: str
+    process: Process
+
+    def ask(self, query: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = get(f"{self.url}/api/v1/query", query=query).json()["data"]["result"]
+        return found
+
+    def number(self, query: str) -> float:
+        (only,) = self.ask(query)
+        return float(only["value"][1])
+
+    def target(self) -> dict[str, Any]:
+        (only,) = get(f"{self.url}/api/v1/targets").json()["data"]["activeTargets"]
+        found: dict[str, Any] = only
+        return found
+
+
+@contextmanager
+def sidecar_of(servers: list[dict[str, object]], folder: Path) -> Iterator[str]:
+    port = free_port()
+    config = folder / "inferwatch.yml"
+    config.write_text(yaml.safe_dump({"servers": servers, "listen": {"port": port}, "node": "node-a"}))
+    with running([sys.executable, "-m", "exporters", "--config", str(config)], folder) as process:
+        url = f"http://127.0.0.1:{port}"
+        until(lambda: get(f"{url}/healthz"), process)
+        yield url
+
+
+@contextmanager
+def prometheus_of(target: str, folder: Path) -> Iterator[Prometheus]:
+    scrape = {"job_name": "inferwatch", "static_configs": [{"targets": [target.removeprefix("http://")]}]}
+    settings = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]}
+    config, data, port = folder / "prometheus.yml", folder / "data", free_port()
+    config.write_text(yaml.safe_dump(settings))
+    command = [require("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={data}"]
+    with running([*command, f"--web.listen-address=127.0.0.1:{port}"], folder) as process:
+        prometheus = Prometheus(f"http://127.0.0.1:{port}", process)
+        until(lambda: prometheus.number("count_over_time(llm_up{server='loaded'}[1m])") >= 2, process)
+        yield prometheus
+
+
+@pytest.fixture(scope="module")
+def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Reads four servers: one under load, one after its load, one with two engines, one that is down."""
+    folder = tmp_path_factory.mktemp("sidecar")
+    with ExitStack() as stack:
+        ports = {name: stack.enter_context(serving(vllm(*body))) for name, body in BODIES.items()}
+        servers: list[dict[str, object]] = [
+            {"name": name, "url": f"http://127.0.0.1:{port}", "labels": {"team": "search"}}
+            for name, port in {**ports, "down": free_port()}.items()
+        ]
+        yield stack.enter_context(sidecar_of(servers, folder))
+
+
+@pytest.fixture(scope="module")
+def prometheus(sidecar: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    with prometheus_of(sidecar, tmp_path_factory.mktemp("prometheus")) as found:
+        yield found
+
+
+def native(name: str, wire: str) -> list[Histogram]:
+    """One histogram per engine, at the server's own bounds, read by prometheus_client."""
+    folder, body = BODIES[name]
+    by_engine: dict[str, dict[float, float]] = {}
+    for family in text_string_to_metric_families((folder / f"{body}.prom").read_text()):
+        for sample in family.samples:
+            if sample.name == f"{wire}_bucket":
+                by_engine.setdefault(sample.labels["engine"], {})[float(sample.labels["le"])] = sample.value
+    buckets = [sorted(counts.items()) for counts in by_engine.values()]
+    return [Histogram(tuple(b for b, _ in rows[:-1]), tuple(c for _, c in rows)) for rows in buckets]
+
+
+def known(histograms: list[Histogram], q: float, phase: str) -> Quantile:
+    found = quantile(histograms, q, schema.PHASES[phase].grid)
+    assert found is not None
+    return found
+
+
+def test_prometheus_scrapes_without_an_error(prometheus: Prometheus) -> None:
+    target = prometheus.target()
+    assert (target["health"], target["lastError"]) == ("up", "")
+
+
+def test_prometheus_has_nothing_to_warn_of(prometheus: Prometheus) -> None:
+    """It logs duplicates, out-of-order samples and lines that it cannot read."""
+    lines = prometheus.process.output().splitlines()
+    assert [line for line in lines if "level=warn" in line or "level=error" in line] == []
+
+
+def test_prometheus_stores_every_sample_that_the_sidecar_sends(prometheus: Prometheus) -> None:
+    samples = prometheus.number('scrape_samples_scraped{job="inferwatch"}')
+    kept = prometheus.number('scrape_samples_post_metric_relabeling{job="inferwatch"}')
+    stored = prometheus.number('count({__name__=~"llm_.+|gpu_.+|inferwatch_.+"})')
+    assert samples == kept == stored
+
+
+def test_every_metric_has_the_type_and_help_of_the_schema(sidecar: str, prometheus: Prometheus) -> None:
+    metadata = get(f"{prometheus.url}/api/v1/metadata").json()["data"]
+    assert len(metadata) > 30
+    for name, ((entry),) in metadata.items():
+        metric = schema.METRICS[name]
+        assert (entry["type"], entry["help"]) == (metric.type.value, metric.help)
+
+
+def test_promtool_accepts_the_output(sidecar: str) -> None:
+    text = get(f"{sidecar}/metrics").text.encode()
+    command = [require("promtool"), "check", "metrics"]
+    done = subprocess.run(command, input=text, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == (0, "", "")
+
+
+def test_the_output_says_text_format_version_0_0_4(sidecar: str) -> None:
+    assert get(f"{sidecar}/metrics").headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_identity_and_user_labels_are_on_every_series_of_a_server(prometheus: Prometheus) -> None:
+    total = prometheus.number('count({__name__=~"llm_.+"})')
+    labelled = prometheus.number('count({__name__=~"llm_.+",node="node-a",server=~".+",team="search"})')
+    assert total == labelled
+
+
+def test_a_server_that_is_down_does_not_hide_the_others(prometheus: Prometheus) -> None:
+    up = {row["metric"]["server"]: row["value"][1] for row in prometheus.ask("llm_up")}
+    assert up == {"loaded": "1", "after": "1", "dp2": "1", "down": "0"}
+    assert prometheus.ask('{__name__=~"llm_.+",server="down",__name__!~"llm_up|llm_metrics_available"}') == []
+
+
+@pytest.mark.parametrize("phase", WIRE)
+@pytest.mark.parametrize("servers", ["loaded", "after", "dp2", "after|dp2", "loaded|after|dp2"])
+@pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
+def test_a_quantile_by_promql_over_the_shared_grid_lies_within_the_native_bounds(
+    prometheus: Prometheus, phase: str, servers: str, q: float
+) -> None:
+    metric = schema.PHASES[phase].metric
+    buckets = f'sum by (le) ({metric}_bucket{{server=~"{servers}"}})'
+    estimate = prometheus.number(f"histogram_quantile({q}, {buckets})")
+    histograms = [h for name in servers.split("|") for h in native(name, WIRE[phase])]
+    bounds = known(histograms, q, phase)
+    assert bounds.lower <= estimate <= bounds.upper
+
+
+@pytest.mark.parametrize("phase", WIRE)
+def test_counts_at_native_bounds_are_exact_in_prometheus(prometheus: Prometheus, phase: str) -> None:
+    metric = schema.PHASES[phase].metric
+    rows = prometheus.ask(f'{metric}_bucket{{server="after"}}')
+    stored = {float(row["metric"]["le"]): float(row["value"][1]) for row in rows}
+    (only,) = native("after", WIRE[phase])
+    assert {b: stored[b] for b in only.bounds} == dict(zip(only.bounds, only.counts, strict=False))
+    assert stored[float("inf")] == only.count
+
+
+def test_data_parallel_engines_add_up_and_their_utilisation_does_not(prometheus: Prometheus) -> None:
+    """Run C, third capture under load: 3037 prompt tokens and 16 requests were finished by then."""
+    per_engine = prometheus.ask('llm_kv_cache_utilization_ratio{server="dp2"}')
+    assert sorted(row["metric"]["engine"] for row in per_engine) == ["0", "1"]
+    assert all(0 <= float(row["value"][1]) <= 1 for row in per_engine)
+    assert prometheus.number('sum(llm_kv_cache_capacity_tokens{server="dp2"})') == 2560
+    finished = prometheus.number('sum(llm_requests_finished_total{server="dp2"})')
+    assert finished == sum(h.count for h in native("dp2", WIRE["e2e"]))
