@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from exporters.observation import Labels, Observation, Series, labels
 from exporters.schema import METRICS, Scope, Type
 
+_ENGINE_METRICS = {name for name, metric in METRICS.items() if metric.scope is Scope.ENGINE}
+
 
 def counters(values: Mapping[Series, float]) -> dict[Series, float]:
     return {s: v for s, v in values.items() if s.metric in METRICS and METRICS[s.metric].type is Type.COUNTER}
@@ -40,8 +42,7 @@ def target(observation: Observation) -> Labels:
 
 def engines(observation: Observation) -> list[Labels]:
     """Identities of the engines that have readings, in a stable order."""
-    metrics = {name for name, metric in METRICS.items() if metric.scope is Scope.ENGINE}
-    found = {identity(s) for s in (*observation.values, *observation.histograms) if s.metric in metrics}
+    found = {identity(s) for s in (*observation.values, *observation.histograms) if s.metric in _ENGINE_METRICS}
     return sorted(found)
 
 

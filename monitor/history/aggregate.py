@@ -62,7 +62,7 @@ def _ways(question: Question) -> dict[Aggregation, Callable[[Sequence[Cell]], Va
     return {
         Aggregation.AVERAGE: partial(_average, question.metric),
         Aggregation.MAXIMUM: lambda cells: Value(max(_numbers(cells))),
-        Aggregation.SUM: lambda cells: Value(sum(_numbers(cells))),
+        Aggregation.SUM: lambda cells: Value(_sum(cells)),
         Aggregation.RATE: _rate,
         Aggregation.QUANTILE: partial(_quantile, question.metric, question.q or 0.0),
     }
@@ -73,12 +73,13 @@ def _average(metric: Metric, cells: Sequence[Cell]) -> Value | None:
     if fractions:
         whole = sum(f.whole for f in fractions)
         return Value(sum(f.part for f in fractions) / whole) if whole else None
-    merge = sum if metric.unit in ADDITIVE_UNITS else None
-    minutes = [
-        (sum(_numbers(same)) if merge else _weighted_mean(same), max(c.samples for c in same))
-        for same in _by_minute(cells)
-    ]
+    merged = _sum if metric.unit in ADDITIVE_UNITS else _weighted_mean
+    minutes = [(merged(same), max(c.samples for c in same)) for same in _by_minute(cells)]
     return _mean_over_time(minutes)
+
+
+def _sum(cells: Sequence[Cell]) -> float:
+    return sum(_numbers(cells))
 
 
 def _weighted_mean(cells: Sequence[Cell]) -> float:

@@ -89,12 +89,6 @@ class History:
         answers = (Answer(dict(group), _points(asked, steps)) for group, steps in sorted(groups.items()))
         return [answer for answer in answers if answer.points]
 
-    def labels(self) -> list[str]:
-        """Names that can be grouped by whatever the metric: of identities and of users."""
-        with self._connection() as connection:
-            given = connection.scalars(select(tables.series.c.labels)).all()
-        return [*IDENTITY[Scope.ENGINE], *sorted({name for labels in given for name in labels})]
-
     def events(self, node: str, server: str, limit: int) -> list[Event]:
         """What changed at a target, the newest first."""
         series, events = tables.series, tables.events

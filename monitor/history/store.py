@@ -43,9 +43,7 @@ class Store:
         """All or nothing. Raises WriteError."""
         try:
             with for_writing(self._engine).begin() as connection:
-                upsert = Upsert(connection)
-                for batch in batches:
-                    _write(upsert, self._ids, batch)
+                _write(Upsert(connection), self._ids, batches)
         except SQLAlchemyError as cause:
             self._ids = Ids()  # those given out in the transaction are gone
             raise WriteError(f"could not write the history: {cause}") from cause
@@ -86,16 +84,17 @@ class Store:
             return sum(connection.execute(statement).rowcount for statement in old)
 
 
-def _write(upsert: Upsert, ids: Ids, batch: Batch) -> None:
+def _write(upsert: Upsert, ids: Ids, batches: Sequence[Batch]) -> None:
     rows: dict[str, list[dict[str, Any]]] = {"engine_minute": [], "target_minute": []}
-    for window in batch.windows:
-        for of, minute in window.rows.items():
-            series_id = ids.of_series(upsert, of)
-            upsert.seen(series_id, minute)
-            table, values = row_values(of, minute, lambda bounds: ids.of_bounds(upsert, bounds))
-            rows[table].append({"series_id": series_id, "start": window.start, **values})
+    windows = ((window.start, item) for batch in batches for window in batch.windows for item in window.rows.items())
+    for start, (of, minute) in windows:
+        series_id = ids.of_series(upsert, of)
+        upsert.seen(series_id, minute)
+        table, values = row_values(of, minute, lambda bounds: ids.of_bounds(upsert, bounds))
+        rows[table].append({"series_id": series_id, "start": start, **values})
     for name, of_table in rows.items():
         upsert.minutes(tables.metadata.tables[name], of_table)
-    for event in batch.events:
-        upsert.event(ids.of_series(upsert, event.target), event)
-    upsert.checkpoint(batch.node, batch.server, batch.at, batch.checkpoint)
+    for batch in batches:
+        for event in batch.events:
+            upsert.event(ids.of_series(upsert, event.target), event)
+        upsert.checkpoint(batch.node, batch.server, batch.at, batch.checkpoint)

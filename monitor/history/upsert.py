@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Table, func, or_, select, update
@@ -19,28 +20,36 @@ Insert = sqlite.Insert | postgresql.Insert
 """Both say ON CONFLICT alike."""
 
 
+def _insert(table: Table, *, postgres: bool) -> Insert:
+    return postgresql.insert(table) if postgres else sqlite.insert(table)
+
+
+@cache
+def _upsert_minutes(table: Table, *, postgres: bool) -> Insert:
+    """Made once: it names every column several times over."""
+    insert = _insert(table, postgres=postgres)
+    new = insert.excluded
+    return insert.on_conflict_do_update(
+        index_elements=table.primary_key.columns,
+        set_={c.name: new[c.name] for c in table.columns if not c.primary_key},
+        where=new.samples >= table.c.samples,
+    )
+
+
 class Upsert:
     """Within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._postgresql = connection.dialect.name == "postgresql"
+        self._postgres = connection.dialect.name == "postgresql"
 
     def _insert(self, table: Table) -> Insert:
-        return postgresql.insert(table) if self._postgresql else sqlite.insert(table)
+        return _insert(table, postgres=self._postgres)
 
     def minutes(self, table: Table, rows: Sequence[dict[str, Any]]) -> None:
         """A row with more readings is never overwritten with one of fewer."""
-        if not rows:
-            return
-        insert = self._insert(table)
-        values = {c.name: insert.excluded[c.name] for c in table.columns if not c.primary_key}
-        upsert = insert.on_conflict_do_update(
-            index_elements=table.primary_key.columns,
-            set_=values,
-            where=insert.excluded.samples >= table.c.samples,
-        )
-        self._connection.execute(upsert, rows)
+        if rows:
+            self._connection.execute(_upsert_minutes(table, postgres=self._postgres), rows)
 
     def event(self, series_id: int, event: Event) -> None:
         values = {"at": event.at, "kind": event.kind, "before": event.before, "after": event.after}

@@ -1,4 +1,7 @@
+import json
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from sqlalchemy import Engine
 from exporters.histogram import Histogram
 from exporters.observation import Observation
 from exporters.schema import TTFT
+from monitor.history import recording as module
 from monitor.history.database import open_database, sqlite_url
 from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store, WriteError
@@ -92,6 +96,36 @@ def test_what_could_not_be_written_is_written_the_next_time(database: Engine) ->
     store.fails = False
     recording.record([observation(150, {TOKENS: 10})], 150)
     assert {s: r["generation_tokens"] for s, r in engine_rows(path_of(database)).items()} == {0: 7, 60: 1}
+
+
+def test_while_nothing_can_be_written_only_so_much_is_kept(
+    database: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(Store):
+        def write(self, batches: Sequence[Batch]) -> None:
+            raise WriteError("could not write the history: disk full")
+
+    monkeypatch.setattr(module, "MAX_PENDING", 2)
+    recording = Recording(Broken(database), INTERVAL)
+    for minute in range(5):
+        with suppress(WriteError):
+            recording.record([observation(30 + 60 * minute, {TOKENS: minute})], 30 + 60 * minute)
+    recording._store = Store(database)
+    recording.flush()
+    assert list(engine_rows(path_of(database))) == [120, 180, 240]
+    assert "gave up a minute of ('n1', 's1')" in caplog.text
+
+
+def test_a_checkpoint_of_another_release_is_not_read(database: Engine) -> None:
+    record_all(database, [observation(at, {TOKENS: at}) for at in (65, 80)])
+    with database.begin() as connection:
+        state = connection.exec_driver_sql("SELECT state FROM checkpoints").scalar_one()
+        document = json.loads(zlib.decompress(state)) | {"version": 99}
+        newer = zlib.compress(json.dumps(document).encode())
+        connection.exec_driver_sql("UPDATE checkpoints SET state = ?", (newer,))
+    record_all(database, [observation(at, {TOKENS: at}) for at in (125, 140)])
+    added = {start: r["generation_tokens"] for start, r in engine_rows(path_of(database)).items()}
+    assert added == {60: 15, 120: 15}, "what passed from 80 to 125 is not known"
 
 
 def test_a_locked_database_is_an_error_of_its_own(database: Engine) -> None:
