@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from exporters.table import Json, Over
+from exporters.table import Json, Over, Prefer
 
 Documents = Mapping[str, object]
 """Parsed JSON by document name; for a document whose form is STATUS, the HTTP status."""
@@ -16,12 +16,40 @@ JsonValue = float | str
 
 def parse(text: str) -> object:
     """The document's value. A JSON string that holds JSON is decoded again. Raises ValueError where it is no JSON."""
-    value = json.loads(text)
-    for _ in range(2):
+    value: object = text
+    for _ in range(3):
         if not isinstance(value, str):
             break
-        value = json.loads(value)
+        try:
+            value = json.loads(value)
+        except RecursionError:
+            raise ValueError("JSON that is nested too deeply") from None
     return value
+
+
+class Memory:
+    """Reads terms again and again: sums of records that are read once go on from where they were."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, dict[str, JsonValue]] = {}
+        self._seen: dict[int, dict[str, JsonValue]] = {}
+        """Each term's newest values, whether the last reading brought any or not."""
+
+    def read(self, term: Json, documents: Documents) -> dict[str, JsonValue]:
+        found = read(term, documents)
+        seen = self._seen.setdefault(id(term), {})
+        if term.over in (Over.SUM, Over.RISE):
+            kept = self._kept.setdefault(id(term), {})
+            for engine, value in found.items():
+                more = value if term.over is Over.SUM else _rise(seen.get(engine), value)
+                kept[engine] = _added(kept.get(engine), more)
+            seen |= found
+            return dict(kept)
+        seen |= found
+        if term.over is Over.HELD:
+            return dict(seen)
+        has_no_record = not found and documents.get(term.document) is not None
+        return dict.fromkeys(seen, term.idle) if has_no_record and term.idle is not None else found
 
 
 def read(term: Json, documents: Documents) -> dict[str, JsonValue]:
@@ -31,28 +59,37 @@ def read(term: Json, documents: Documents) -> dict[str, JsonValue]:
         value = _value(term, at(record, term.path))
         if value is None:
             continue
-        engine = _text(at(record, term.engine)) if term.engine else ""
-        before = found.get(engine)
-        if term.over is Over.SUM and isinstance(before, float) and isinstance(value, float):
-            found[engine] = before + value
-        elif before is None or term.over is not Over.FIRST:
+        engine = _scalar_text(at(record, term.engine)) if term.engine else ""
+        if term.over is Over.SUM:
+            found[engine] = _added(found.get(engine), value)
+        elif term.over is not Over.FIRST or engine not in found:
             found[engine] = value
     return found
+
+
+def _added(before: JsonValue | None, value: JsonValue) -> JsonValue:
+    return before + value if isinstance(before, float) and isinstance(value, float) else value
+
+
+def _rise(before: JsonValue | None, value: JsonValue) -> JsonValue:
+    """By how much a total grew; one that fell began anew."""
+    if isinstance(before, float) and isinstance(value, float) and before <= value:
+        return value - before
+    return value
 
 
 def _records(term: Json, document: object) -> list[object]:
     holder = at(document, term.records) if term.records else document
     records = holder if isinstance(holder, list) else [] if holder is None else [holder]
-    return [r for r in records if all(_has(r, path, wanted) for path, wanted in term.where.items())]
-
-
-def _has(record: object, path: str, wanted: object) -> bool:
-    return at(record, path) == wanted
+    for path, wanted in term.where.items():
+        chosen = wanted.among({_scalar_text(at(r, path)) for r in records}) if isinstance(wanted, Prefer) else (wanted,)
+        records = [r for r in records if at(r, path) in chosen]
+    return records
 
 
 def at(value: object, path: str) -> object:
-    """What lies at a dotted path of objects; None where a step is missing."""
-    for step in path.split("."):
+    """What lies at a dotted path of objects, the value itself at the empty path; None where a step is missing."""
+    for step in path.split(".") if path else ():
         if not isinstance(value, dict):
             return None
         value = value.get(step)
@@ -60,22 +97,25 @@ def at(value: object, path: str) -> object:
 
 
 def _value(term: Json, raw: object) -> JsonValue | None:
-    if isinstance(raw, str) and term.match:
-        found = re.search(term.match, raw)
+    if term.match:
+        found = re.search(term.match, raw) if isinstance(raw, str) else None
         raw = found[1] if found else None
-    elif term.match and raw is not None:
-        return None
     if raw is None or isinstance(raw, dict | list):
         return None
-    text = _text(raw)
+    text = _scalar_text(raw)
     if term.values:
         return term.values.get(text)
     if isinstance(raw, bool) or not isinstance(raw, int | float):
         return text
-    return float(raw) * term.scale
+    try:
+        return float(raw) * term.scale
+    except OverflowError:
+        return None
 
 
-def _text(raw: object) -> str:
-    if isinstance(raw, float) and raw.is_integer():
-        return str(int(raw))
-    return "" if raw is None else str(raw)
+def _scalar_text(raw: object) -> str:
+    """As labels show it. A lone surrogate, which JSON can carry and UTF-8 cannot, becomes `?`."""
+    if raw is None or isinstance(raw, dict | list):
+        return ""
+    shown = int(raw) if isinstance(raw, float) and raw.is_integer() else raw
+    return str(shown).encode("utf-8", "replace").decode()

@@ -19,7 +19,7 @@ from exporters.nodes import NO_SAMPLE, Scrape
 from exporters.observation import FieldStatus, Series, labels
 from exporters.plan import HistogramSlot, Identity, Limits, Plan, ScalarSlot, StateSlot, compile_plan
 from exporters.schema import Phase, Unit
-from exporters.table import Form, Frontend, Json, Over, terms
+from exporters.table import Form, Frontend, Json, terms, walk
 
 __all__ = ["Identity", "Limits", "Normaliser", "Reading", "TooManySamples"]
 
@@ -138,8 +138,8 @@ class Normaliser:
         self._limits = limits
         self._plans: list[Plan] = []
         self._json_terms = [t for t in terms(frontend) if isinstance(t, Json)]
-        self._facts = {id(t) for alternatives in frontend.facts.values() for t in alternatives}
-        self._totals: dict[int, dict[str, float]] = {}
+        self._facts = {id(t) for alternatives in frontend.facts.values() for fact in alternatives for t in walk(fact)}
+        self._memory = docs.Memory()
         self._documents: Documents = {}
         self._json: dict[int, dict[str, JsonValue]] = {}
         self._json_shape: object = []
@@ -176,16 +176,10 @@ class Normaliser:
         for term in self._json_terms:
             if term.document not in fresh:
                 continue
-            found = docs.read(term, documents)
-            if term.over is Over.SUM:
-                totals = self._totals.setdefault(id(term), {})
-                for engine, value in found.items():
-                    totals[engine] = totals.get(engine, 0.0) + float(value)
-                found = {**totals}
-            self._json[id(term)] = found
+            self._json[id(term)] = self._memory.read(term, documents)
         self._documents = dict(documents)
         # Facts end up in labels, numbers do not: only what labels show makes another plan.
-        self._json_shape = [(k, dict(v) if k in self._facts else list(v)) for k, v in self._json.items()]
+        self._json_shape = [(k, dict(v) if k in self._facts else set(v)) for k, v in self._json.items()]
 
     def _read(self, plan: Plan, texts: list[str], bad: list[str]) -> Reading:
         dropped: Counter[str] = Counter()

@@ -5,17 +5,18 @@ Also the account of it: where each schema field comes from, what of the page was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from exporters import exposition, schema
+from exporters import exposition, nodes, schema
+from exporters.compiler import Compiler, Key
 from exporters.documents import JsonValue
 from exporters.findings import Finding, finding
-from exporters.nodes import Compiler, HistogramNode, Key, Node, Scrape, TextNode
+from exporters.nodes import HistogramNode, Node, Scrape, TextNode
 from exporters.observation import FieldStatus, Labels, Series, labels
 from exporters.schema import PHASE_OF_METRIC, Type
-from exporters.table import Field, Frontend, Label, Quality, Ratio, Source, Term, marks, terms
+from exporters.table import Field, Fold, Frontend, Json, Label, Quality, Ratio, Source, Term, marks, terms
 from exporters.table import Series as SeriesTerm
 from exporters.wire import Page, families, index, parse_version, stem
 
@@ -114,10 +115,15 @@ class _Planner:
         self._page = page
         self._compiler = Compiler(frontend, page, json)
         self._facts = {name: self._fact(alternatives) for name, alternatives in frontend.facts.items()}
-        page.version = parse_version(self._fact_text("version")) or None
+        page.facts = {name: numbers for name in self._facts if (numbers := parse_version(self._fact_text(name)))}
+        page.documents = frozenset(t.document for t in terms(frontend) if isinstance(t, Json) and json.get(id(t)))
         self._engines = self._compiler.engines()
         self._models = self._compiler.models()
-        self._available = any(page.exists(mark) for mark in marks(frontend))
+        self._others = frozenset(self._models[limits.max_models :])
+        self._compiler.model_known = bool(self._wire_model(None))
+        shown = [mark for mark in (*marks(frontend), *frontend.accepts) if page.holds((mark,), ())]
+        self._available = bool(shown)
+        self._from_documents = any(mark.startswith("json:") for mark in shown)
 
     def plan(self, keys: list[str], json_shape: object) -> Plan:
         chosen = [(entry, self._choose(entry)) for entry in self._frontend.fields]
@@ -156,7 +162,8 @@ class _Planner:
         first = source.parts[0]
         if isinstance(first, Ratio):
             parts = [f for f in self._frontend.fields if f.metric in (first.numerator, first.denominator)]
-            return all(self._choose(part) for part in parts)
+            held = self._page.holds(source.needs, source.lacks)
+            return held and len(parts) == 2 and all(self._choose(part) for part in parts)
         return self._compiler.fits(source, histogram=entry.metric in PHASE_OF_METRIC)
 
     def _scalar_slots(self, metric: str, source: Source) -> list[ScalarSlot]:
@@ -165,30 +172,32 @@ class _Planner:
         found: dict[Series, list[Node]] = {}
         for part in source.parts:
             for key, node in self._compiler.scalars(part, additive=is_counter).items():
-                series = Series(metric, self._labels(key))
-                if series.label("model") or not is_counter:
-                    found.setdefault(series, []).append(node)
-        combine = _largest if declared.is_ratio else _total
+                found.setdefault(Series(metric, self._labels(key)), []).append(node)
+        how = max if declared.is_ratio else sum
         return [
             ScalarSlot(
                 series,
-                nodes[0] if len(nodes) == 1 else combine(nodes),
+                parts[0] if len(parts) == 1 else nodes.combined(how, parts),
                 exposition.prefix(metric, series.labels),
                 declared.is_ratio,
                 is_counter,
             )
-            for series, nodes in found.items()
+            for series, parts in found.items()
         ]
 
     def _histogram_slots(self, metric: str, source: Source) -> list[HistogramSlot]:
-        found: dict[Series, HistogramNode] = {}
+        found: dict[Series, list[HistogramNode]] = {}
         for part in source.parts:
             for key, node in self._compiler.histograms(part).items():
-                found.setdefault(Series(metric, self._labels(key)), node)
-        return [_histogram_slot(series, node) for series, node in found.items()]
+                found.setdefault(Series(metric, self._labels(key)), []).append(node)
+        return [
+            _histogram_slot(series, parts[0] if len(parts) == 1 else nodes.folded_histogram(Fold.SUM, parts))
+            for series, parts in found.items()
+        ]
 
     def _labels(self, key: Key) -> Labels:
-        return labels({**dict(key.extra), **self._identity_labels(key.engine, key.model)})
+        extra = {name: text[: self._limits.max_label_length] for name, text in key.extra}
+        return labels({**extra, **self._identity_labels(key.engine, key.model)})
 
     def _identity_labels(self, engine: str | None, model: str | None) -> dict[str, str]:
         known = self._identity
@@ -205,12 +214,12 @@ class _Planner:
     def _engine(self, engine: str | None) -> str:
         """A value for all of several engines together carries no engine."""
         if engine is not None:
-            return engine
+            return engine[: self._limits.max_label_length]
         return "" if len(self._engines) > 1 else next(iter(self._engines), "0")
 
     def _model(self, model: str | None) -> str:
         wire = self._wire_model(model)
-        if wire in self._models[self._limits.max_models :]:
+        if wire in self._others:
             return "other"
         return self._identity.model_aliases.get(wire, wire)[: self._limits.max_label_length]
 
@@ -223,11 +232,14 @@ class _Planner:
                 return found
         return {}
 
-    def _fact_text(self, name: str, engine: str | None = None) -> str:
+    def _fact_node(self, name: str, engine: str | None, model: str | None) -> TextNode | None:
+        found = self._facts.get(name, {})
+        place = Key(engine, model)
+        return found.get(place) or next((node for key, node in found.items() if key.meet(place)), None)
+
+    def _fact_text(self, name: str, engine: str | None = None, model: str | None = None) -> str:
         """A fact that stands in labels or side documents; "" where it is not known."""
-        nodes = self._facts.get(name, {})
-        node = nodes.get(Key(engine)) or next((n for key, n in nodes.items() if engine in (None, key.engine)), None)
-        node = node or nodes.get(Key())
+        node = self._fact_node(name, engine, model)
         return (node(self._still) if node else None) or ""
 
     @property
@@ -239,24 +251,25 @@ class _Planner:
         return tuple(self._info(engine, model) for engine, model in self._pairs())
 
     def _pairs(self) -> list[tuple[str | None, str | None]]:
+        """Engines and models; one of the models beyond the limit stands for them all."""
         engines: list[str | None] = [*self._engines] or [None]
-        models: list[str | None] = [*self._models] or [None]
+        models: list[str | None] = [*self._models[: self._limits.max_models + 1]] or [None]
         return [(engine, model) for engine in engines for model in models]
 
     def _info(self, engine: str | None, model: str | None) -> Series:
-        facts = {name: self._fact_text(name, engine) for name in schema.SERVER_INFO_LABELS}
+        facts = {name: self._fact_text(name, engine, model) for name in schema.SERVER_INFO_LABELS}
+        wire_model = "" if model in self._others else self._wire_model(model)
+        known = facts | {"frontend": self._frontend.name, "wire_model": wire_model}
         limit = self._limits.max_label_length
-        known = {name: text[:limit] for name, text in facts.items()}
-        known |= {"frontend": self._frontend.name, "wire_model": self._wire_model(model)[:limit]}
-        return Series("llm_server_info", labels({**known, **self._identity_labels(engine, model)}))
+        cut = {name: text[:limit] for name, text in known.items()}
+        return Series("llm_server_info", labels({**cut, **self._identity_labels(engine, model)}))
 
     def _states(self) -> tuple[StateSlot, ...]:
-        nodes = self._facts.get("state", {})
-        slots = []
+        slots: dict[Labels, StateSlot] = {}
         for engine, model in self._pairs():
-            node = nodes.get(Key(engine, model)) or next((n for k, n in nodes.items() if k.engine == engine), None)
-            slots.append(StateSlot(node, self._identity_labels(engine, model)))
-        return tuple(slots)
+            identity = self._identity_labels(engine, model)
+            slots.setdefault(labels(identity), StateSlot(self._fact_node("state", engine, model), identity))
+        return tuple(slots.values())
 
     def _status(self, entry: Field, source: Source | None, yielded: bool) -> FieldStatus:
         if source is not None and isinstance(source.parts[0], Ratio):
@@ -283,24 +296,23 @@ class _Planner:
     def _declared(self, source: Source) -> bool:
         if not self._page.holds(source.needs, source.lacks):
             return False
-        return any(isinstance(p, SeriesTerm) and p.name in self._page.declared for p in source.parts)
+        return any(isinstance(p, SeriesTerm) and self._page.declares(p.name) for p in source.parts)
 
     def _unmapped(self) -> tuple[str, ...]:
-        known = {stem(t.name) for t in terms(self._frontend) if isinstance(t, SeriesTerm | Label)}
-        known |= {stem(mark) for mark in marks(self._frontend)}
+        known = {t.name for t in terms(self._frontend) if isinstance(t, SeriesTerm | Label)}
+        known |= {mark.partition("{")[0] for mark in marks(self._frontend)}
+        known = {stem(self._page.stored(name)) for name in known}
+        ignored = tuple(map(self._page.stored, self._frontend.ignore))
         return tuple(
-            self._page.wire_names.get(name, name)
+            self._page.wire_name(name) or name
             for name in families(self._page)
-            if stem(name) not in known and not self._ignored(name)
+            if stem(name) not in known and not any(fnmatchcase(n, p) for p in ignored for n in (name, stem(name)))
         )
-
-    def _ignored(self, name: str) -> bool:
-        return any(fnmatchcase(n, pattern) for pattern in self._frontend.ignore for n in (name, stem(name)))
 
     def _findings(self, unmapped: tuple[str, ...]) -> Iterable[Finding]:
         if not self._available:
             yield self._unavailable()
-        elif not self._models:
+        elif self._is_fresh():
             yield finding("no_requests_yet")
         if unmapped and self._available:
             more = f" and {len(unmapped) - _MAX_UNMAPPED_TOLD} more" if len(unmapped) > _MAX_UNMAPPED_TOLD else ""
@@ -309,6 +321,11 @@ class _Planner:
             yield finding("prefix_rewritten")
         if len(self._models) > self._limits.max_models:
             yield finding("several_models", f"{len(self._models)} models")
+
+    def _is_fresh(self) -> bool:
+        """Whether no series of any model is there yet, not even in documents."""
+        says_models = bool(self._frontend.model_label) and not self._from_documents
+        return says_models and not self._compiler.model_labels()
 
     def _unavailable(self) -> Finding:
         if not self._page.series and not self._page.declared:
@@ -329,19 +346,3 @@ def _histogram_slot(series: Series, node: HistogramNode) -> HistogramSlot:
         exposition.prefix(f"{series.metric}_sum", series.labels),
         exposition.prefix(f"{series.metric}_count", series.labels),
     )
-
-
-def _total(nodes: list[Node]) -> Node:
-    return _combined(nodes, sum)
-
-
-def _largest(nodes: list[Node]) -> Node:
-    return _combined(nodes, max)
-
-
-def _combined(nodes: list[Node], how: Callable[[list[float]], float]) -> Node:
-    def read(scrape: Scrape) -> float | None:
-        known = [v for node in nodes if (v := node(scrape)) is not None]
-        return how(known) if known else None
-
-    return read

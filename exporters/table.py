@@ -2,14 +2,19 @@
 
 A *term* names one thing on the wire (`Series`, `Label`, `Json`, `Engines`, `Number`) or combines terms (`Calc`). A
 `Source` is one way to obtain a field, a `Field` lists its sources in order: the first that fits is used, alone. Names
-are wire names without the frontend's prefix; `prefix:name` and `prefix_name` are the same name. A name that starts
+are wire names without the frontend's prefix; `prefix:name` and `prefix_name` are the same name. A prefix written with
+`_` at its end has names with `_` of its own; elsewhere `_` means that something rewrote the name. A name that starts
 with `@` stands outside the prefix (`@process_start_time_seconds`). Types come from the schema, never from the wire.
+
+A *condition* (in `needs`, `lacks`, `marks`, `switched_off`) holds on a page and the documents beside it: `name`,
+`name{label}`, `name{label=value}` stand on the page; `version>=1.2`, `version<1.2`, `dp>=2` by the fact of that name,
+none of them where it is not known; `json:document`: a term of the table finds something in that JSON document.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -55,6 +60,11 @@ class Over(StrEnum):
     FIRST = "first"
     SUM = "sum"
     """Records are increments that are read once: they accumulate over all reads."""
+    HELD = "held"
+    """The last; while a document has no record (an idle server writes none), the one before it. For totals, not for
+    gauges."""
+    RISE = "rise"
+    """The server's own total, followed over its restarts: what it rises by is added up, like the records of a sum."""
 
 
 class Op(StrEnum):
@@ -72,12 +82,22 @@ class Need(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Prefer:
-    """The first of these label values that exists on the page, all others being left out."""
+    """The first of these values that exists, all others being left out. A tuple of values stands for any of them.
 
-    values: tuple[str, ...]
+    Where none of them exists and there is only one value, that one.
+    """
 
-    def __init__(self, *values: str) -> None:
+    values: tuple[str | tuple[str, ...], ...]
+
+    def __init__(self, *values: str | tuple[str, ...]) -> None:
         object.__setattr__(self, "values", values)
+
+    def among(self, present: Collection[str]) -> tuple[str, ...]:
+        for value in self.values:
+            group = (value,) if isinstance(value, str) else value
+            if found := tuple(v for v in group if v in present):
+                return found
+        return tuple(present) if len(present) == 1 else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +121,8 @@ class Series:
     """Samples of one wire name: a gauge or counter by its sample name, a histogram by its base name.
 
     `where` selects by label values; `keep` carries labels over; `add` sets labels; `scale` converts to base units;
-    `invalid` lists values that mean "not known"; `fold` overrides the frontend's folds.
+    `invalid` lists values that mean "not known"; `fold` overrides the frontend's folds. Where all conditions of `zero`
+    hold, a counter that is not on the page yet stands at 0.
     """
 
     name: str
@@ -111,6 +132,7 @@ class Series:
     scale: float = 1.0
     invalid: tuple[float, ...] = ()
     fold: Mapping[str, Fold] = field(default_factory=dict)
+    zero: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +148,12 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """A value in JSON document `document`: dotted `path` inside each of its records.
+    """A value in JSON document `document`: dotted `path` inside each of its records; empty: the record itself.
 
     `records` is the dotted path of the array (empty: the document itself, an array or one object); `where` keeps the
     records with these values; `engine` is the path of the replica's number; `match` takes the first group of a
-    pattern out of a text value; `values` translates text; `each_engine` says that one value holds for every replica.
+    pattern out of a text value; `values` translates text; `each_engine` says that one value holds for every replica;
+    `add` sets labels; `idle` is the value while the document has no record, once it had one.
     """
 
     document: str
@@ -143,6 +166,8 @@ class Json:
     scale: float = 1.0
     values: Mapping[str, str] = field(default_factory=dict)
     each_engine: bool = False
+    add: Mapping[str, str] = field(default_factory=dict)
+    idle: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +222,7 @@ class Quality(StrEnum):
 class Source:
     """Parts stand side by side: each contributes its own series; the first has to be there.
 
-    `needs` and `lacks` are discriminators, all of which must hold: `name`, `name{label}`, `name{label=value}` on the
-    page, or `version>=1.2`, `version<1.2`.
+    `needs` and `lacks` are conditions: all of the former hold, none of the latter.
     """
 
     parts: tuple[Term, ...]
@@ -224,7 +248,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a field is missing, and what to do; the first whose discriminators hold is told."""
+    """Why a field is missing, and what to do; the first whose conditions hold is told."""
 
     text: str
     needs: tuple[str, ...] = ()
@@ -266,6 +290,8 @@ class Document:
     every: float = 0.0
     destructive: bool = False
     """Reading takes the records away from whoever reads next: one poller, nobody else."""
+    older: str = ""
+    """The path in older releases, asked for where `path` is not found."""
 
 
 class TokenTiming(StrEnum):
@@ -278,6 +304,8 @@ class Rhythm:
     """How fresh the server's numbers are."""
 
     token_timing: TokenTiming = TokenTiming.LIVE
+    live_since: str = ""
+    """The first release with live counters of generated tokens; those before it count at finish."""
     gauge_seconds: float = 0.0
     gauge_steps: int = 0
     sticky_when_idle: tuple[str, ...] = ()
@@ -313,9 +341,13 @@ class Frontend:
     rhythm: Rhythm = field(default_factory=Rhythm)
     traps: tuple[Trap, ...] = ()
     marks: tuple[str, ...] = ()
+    accepts: tuple[str, ...] = ()
+    """Conditions that do not tell the frontend, but of which one is enough where the configuration names it."""
     switched_off: tuple[str, ...] = ()
     owner: tuple[Json, str] | None = None
     """The value that makes sure, where the page itself shows no engine metrics, that it is this frontend."""
+    no_metrics: str = ""
+    """Why a server that is certainly this frontend may have no metrics page at all, and what to do."""
     unknown_models: tuple[str, ...] = ()
     """Values of the model label that stand for no model."""
     releases: str = ""
@@ -330,25 +362,31 @@ def terms(frontend: Frontend) -> Iterator[Term]:
         yield frontend.owner[0]
     for alternatives in frontend.facts.values():
         for term in alternatives:
-            yield from _walk(term)
+            yield from walk(term)
     for entry in frontend.fields:
         for source in entry.sources:
             for part in source.parts:
-                yield from _walk(part)
+                yield from walk(part)
 
 
 def marks(frontend: Frontend) -> frozenset[str]:
-    """Names of which one is enough to recognise the page: those listed, or all below the prefix that are read."""
+    """Conditions of which one is enough to recognise the page.
+
+    Those listed, or all names that the table reads below its prefix, and the documents that are read destructively:
+    only an engine's statistics are.
+    """
     if frontend.marks:
         return frozenset(frontend.marks)
-    return frozenset(t.name for t in terms(frontend) if isinstance(t, Series | Label) and not t.name.startswith("@"))
+    names = {t.name for t in terms(frontend) if isinstance(t, Series | Label) and not t.name.startswith("@")}
+    return frozenset(names | {f"json:{d.name}" for d in frontend.documents if d.destructive})
 
 
-def _walk(term: Term) -> Iterator[Term]:
+def walk(term: Term) -> Iterator[Term]:
+    """The term and, for a calculation, all terms inside it."""
     yield term
     if isinstance(term, Calc):
         for inner in term.terms:
-            yield from _walk(inner)
+            yield from walk(inner)
 
 
 def keep(frontend: Frontend, document: str, parsed: object) -> object:
@@ -357,15 +395,16 @@ def keep(frontend: Frontend, document: str, parsed: object) -> object:
     for term in terms(frontend):
         if isinstance(term, Json) and term.document == document:
             prefix = f"{term.records}." if term.records else ""
-            for path in filter(None, (term.path, term.engine, *term.where)):
-                patterns.setdefault(prefix + path, []).append(term.match if path == term.path else "")
-    return _prune(parsed, [(path.split("."), found) for path, found in patterns.items()])
+            for path in (term.path, *filter(None, (term.engine, *term.where))):
+                whole = (prefix + path).rstrip(".")
+                patterns.setdefault(whole, []).append(term.match if path == term.path else "")
+    return _prune(parsed, [(path.split(".") if path else [], found) for path, found in patterns.items()])
 
 
 def _prune(value: object, wanted: list[tuple[list[str], list[str]]]) -> object:
     """`wanted` are paths with the patterns that are read there; an empty pattern reads the whole value."""
     if isinstance(value, list):
-        return [_prune(item, wanted) for item in value]
+        return [None if isinstance(item, list) else _prune(item, wanted) for item in value]
     if isinstance(value, dict):
         inner: dict[str, list[tuple[list[str], list[str]]]] = {}
         for path, found in wanted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ from dataclasses import dataclass, field
 from exporters import exposition
 
 _SUFFIXES = ("_bucket", "_sum", "_count", "_total", "_created", "_info")
-_CONDITION = re.compile(r"(?P<name>[^{<>=]+)(?:\{(?P<label>[^=}]+)(?:=(?P<value>[^}]*))?\})?")
-_VERSION = re.compile(r"version(?P<op>>=|<)(?P<version>[\d.]+)")
+_CONDITION = re.compile(r"(?P<name>[^{}<>=]+)(?:\{(?P<label>[^=}]+)(?:=(?P<value>[^}]*))?\})?")
+_JSON_CONDITION = "json:"
+_FACT = re.compile(r"(?P<fact>[a-z_]+)(?P<op>>=|<)(?P<least>[\d.]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,10 @@ class WireHistogram:
 
 @dataclass(slots=True)
 class Page:
-    """`series` is keyed by name without prefix; names outside the prefix stand under `@name` as well."""
+    """Keyed by name without prefix; names outside the prefix stand under `@name`."""
 
+    unprefixed: bool = False
+    """The frontend has names without prefix: `@name` and `name` are the same."""
     series: dict[str, list[WireSeries]] = field(default_factory=dict)
     declared: dict[str, str] = field(default_factory=dict)
     wire_names: dict[str, str] = field(default_factory=dict)
@@ -42,26 +46,49 @@ class Page:
     dropped: list[tuple[str, str]] = field(default_factory=list)
     rewritten: bool = False
     """Names came with `_` in place of `:`."""
-    version: tuple[int, ...] | None = None
+    facts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Versions and numbers that are known of the server."""
+    documents: frozenset[str] = frozenset()
+    """JSON documents in which the table finds anything."""
 
     def find(self, name: str) -> list[WireSeries]:
-        return self.series.get(name, [])
+        return self.series.get(self.stored(name), [])
 
     def exists(self, name: str) -> bool:
-        return any(n in self.series or n in self.declared for n in (name, *(name + s for s in _SUFFIXES)))
+        stored = self.stored(name)
+        return any(n in self.series or n in self.declared for n in (stored, *(stored + s for s in _SUFFIXES)))
+
+    def declares(self, name: str) -> bool:
+        """Whether a TYPE line announces `name` while no sample of it is there. OpenMetrics leaves `_total` out."""
+        stored = self.stored(name)
+        base = stored.removesuffix("_total")
+        announced = stored in self.declared or self.declared.get(base) == "counter"
+        return announced and stored not in self.series
+
+    def wire_name(self, name: str) -> str | None:
+        """As it stood on the page."""
+        return self.wire_names.get(self.stored(name))
+
+    def stored(self, name: str) -> str:
+        """A table's name as the page is keyed."""
+        return name.removeprefix("@") if self.unprefixed else name
 
     def holds(self, needs: Iterable[str], lacks: Iterable[str]) -> bool:
         return all(self._is(c) for c in needs) and not any(self._is(c) for c in lacks)
 
     def _is(self, condition: str) -> bool:
-        if match := _VERSION.fullmatch(condition):
-            if self.version is None:
+        if match := _FACT.fullmatch(condition):
+            known = self.facts.get(match["fact"])
+            if known is None:
                 return False
-            at_least = self.version >= parse_version(match["version"])
+            at_least = known >= parse_version(match["least"])
             return at_least if match["op"] == ">=" else not at_least
+        if condition.startswith(_JSON_CONDITION):
+            return condition.removeprefix(_JSON_CONDITION) in self.documents
         match = _CONDITION.fullmatch(condition)
         if match is None:
-            raise ValueError(f"{condition!r}: allowed: name, name{{label}}, name{{label=value}}, version>=1.2")
+            allowed = "name, name{label}, name{label=value}, version>=1.2, version<1.2, dp>=2, json:document"
+            raise ValueError(f"{condition!r}: allowed: {allowed}")
         name, label, value = match["name"], match["label"], match["value"]
         if label is None:
             return self.exists(name)
@@ -74,22 +101,26 @@ class Page:
         buckets: dict[tuple[tuple[str, str], ...], dict[float, WireSeries]] = {}
         for s in self.find(f"{base}_bucket"):
             bound = exposition.parse_value(s.labels.get("le", ""))
-            if bound is not None:
+            if bound is not None and not math.isnan(bound):
                 without = {k: v for k, v in s.labels.items() if k != "le"}
                 buckets.setdefault(_identity(without), {}).setdefault(bound, s)
-        return [
-            h
-            for key, by_bound in buckets.items()
-            if (h := _histogram(dict(key), by_bound, rest["_sum"].get(key), rest["_count"].get(key)))
-        ]
+        found = []
+        for key, by_bound in buckets.items():
+            last = by_bound.pop(math.inf, rest["_count"].get(key))
+            if last is None or not by_bound:
+                self._drop_once(self.wire_name(f"{base}_bucket") or base, "bucket_incomplete")
+            else:
+                found.append(_histogram(dict(key), by_bound, last, rest["_sum"].get(key)))
+        return found
+
+    def _drop_once(self, name: str, reason: str) -> None:
+        if (name, reason) not in self.dropped:
+            self.dropped.append((name, reason))
 
 
 def _histogram(
-    labels: dict[str, str], by_bound: dict[float, WireSeries], total: WireSeries | None, count: WireSeries | None
-) -> WireHistogram | None:
-    last = by_bound.pop(float("inf"), count)
-    if last is None or not by_bound:
-        return None
+    labels: dict[str, str], by_bound: dict[float, WireSeries], last: WireSeries, total: WireSeries | None
+) -> WireHistogram:
     bounds = tuple(sorted(by_bound))
     slots = (*(by_bound[b].slot for b in bounds), last.slot)
     return WireHistogram(labels, bounds, slots, total.slot if total else None)
@@ -100,14 +131,17 @@ def _identity(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def parse_version(text: str) -> tuple[int, ...]:
-    """The leading numbers of a version: 0.6.3.post1 reads (0, 6, 3)."""
-    match = re.match(r"v?(\d+(?:\.\d+)*)", text)
-    return tuple(int(part) for part in match[1].split(".")) if match else ()
+    """The leading numbers of a version without zeros at its end: 0.6.3.post1 reads (0, 6, 3), 0.28.0 as 0.28 does."""
+    match = re.match(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)", text)
+    parts = [int(part) for part in match[1].split(".")] if match else []
+    while parts and parts[-1] == 0:
+        parts.pop()
+    return tuple(parts)
 
 
 def index(lines: list[str], keys: list[str], prefixes: tuple[str, ...]) -> Page:
     """`keys` as `exposition.split` yields them for a regular page, `lines` the page's lines."""
-    page = Page()
+    page = Page(unprefixed="" in prefixes)
     for name, kind in exposition.declared_names(lines).items():
         local = _local(name, prefixes)
         page.declared[local] = kind
@@ -125,7 +159,7 @@ def index(lines: list[str], keys: list[str], prefixes: tuple[str, ...]) -> Page:
             page.dropped.append((lines[slot], "duplicate"))
             continue
         seen.add(identity)
-        page.rewritten |= any(p and name.startswith(f"{p}_") for p in prefixes)
+        page.rewritten |= any(p and p[-1] != "_" and name.startswith(f"{p}_") for p in prefixes)
         page.wire_names.setdefault(local, name)
         page.series.setdefault(local, []).append(WireSeries(labels, slot))
     return page
@@ -135,8 +169,9 @@ def _local(name: str, prefixes: tuple[str, ...]) -> str:
     for p in prefixes:
         if not p:
             return name
-        if name.startswith(p) and name[len(p) : len(p) + 1] in (":", "_"):
-            return name[len(p) + 1 :]
+        end = len(p.removesuffix("_"))
+        if name.startswith(p[:end]) and name[end : end + 1] in (":", "_") and name[end + 1 :]:
+            return name[end + 1 :]
     return f"@{name}"
 
 
