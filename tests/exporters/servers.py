@@ -28,39 +28,44 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(handler: Handler, context: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
+async def serving(handler: Handler, context: ssl.SSLContext | None = None, *, port: int = 0) -> AsyncIterator[Served]:
     """`handler(path, reader, writer)` is called for each request; when it returns the connection is kept."""
     served = Served("")
-    tasks: set[asyncio.Task[None]] = set()
+    tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         served.connections += 1
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
-            try:
-                while not writer.is_closing():
-                    head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                    served.heads.append(head)
-                    served.paths.append(head.split(" ")[1])
-                    await handler(served.paths[-1], reader, writer)
-            finally:
-                writer.close()
+            while not writer.is_closing():
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                served.heads.append(head)
+                served.paths.append(head.split(" ")[1])
+                await handler(served.paths[-1], reader, writer)
+
+    def ended(task: asyncio.Task[None]) -> None:
+        tasks.pop(task).close()
 
     def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.create_task(connection(reader, writer))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
+        tasks[task] = writer
+        task.add_done_callback(ended)
 
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+    server = await asyncio.start_server(accept, "127.0.0.1", port, ssl=context)
     port = server.sockets[0].getsockname()[1]
     served.url = f"{'https' if context else 'http'}://127.0.0.1:{port}"
     try:
         yield served
     finally:
+        # asyncio leaves a connection unclosed that is on its way in when its server closes: let those in first.
+        for listening in server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(5):
+            await asyncio.sleep(0)
         server.close()
+        writers = list(tasks.values())
         for task in list(tasks):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await server.wait_closed()
+        await asyncio.gather(*tasks, *(w.wait_closed() for w in writers), return_exceptions=True)
 
 
 def response(
@@ -91,11 +96,14 @@ def answering(*parts: bytes, close: bool = True) -> Handler:
 
 
 def pages(answers: dict[str, bytes]) -> Handler:
-    """A response by path, read anew for each request; 404 for the rest."""
+    """A response by path, looked up for each request; 404 for the rest. An unfinished one ends the connection."""
 
     async def handler(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(answers.get(path, response("no such path\n", status=404)))
+        answer = answers.get(path, response("no such path\n", status=404))
+        writer.write(answer)
         await writer.drain()
+        if answer.partition(b"\r\n\r\n")[2] == b"" and b"Content-Length: 0" not in answer:
+            writer.close()
 
     return handler
 

@@ -1,0 +1,122 @@
+"""A server's documents beside its metrics: read in the background, in their own time, and never required."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+
+from exporters import documents
+from exporters.fetch import Body, Failure
+from exporters.table import Document, Form, Frontend, keep
+
+_log = logging.getLogger(__name__)
+
+METRICS = "metrics"
+"""The document of this name is the metrics page itself."""
+
+_DENIED = ("not_found", "unauthorized", "unexpected_status")
+
+Read = Callable[[Document], Awaitable[Body | Failure]]
+
+
+class SideDocuments:
+    """`values` holds what the table reads of each document, as of its last reading; for status documents the status.
+
+    A document that the server denies has no value. One that did not come keeps the last: the process is the same
+    until `forget` says otherwise.
+    """
+
+    def __init__(self, read: Read, clock: Callable[[], float], *, destructive: bool) -> None:
+        """`destructive`: whether documents may be read whose reading takes something away."""
+        self._read = read
+        self._clock = clock
+        self._destructive = destructive
+        self._frontend: Frontend | None = None
+        self._started: dict[str, float] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self.values: dict[str, object] = {}
+        self.problems: dict[str, str] = {}
+
+    def follow(self, frontend: Frontend) -> None:
+        if frontend is not self._frontend:
+            self.forget()
+            self._frontend = frontend
+
+    def forget(self) -> None:
+        """Another process may answer next: nothing of this one stays, and all is due."""
+        for task in self._running.values():
+            task.cancel()
+        self._running.clear()
+        self._started.clear()
+        self.values, self.problems = {}, {}
+
+    def refresh(self) -> None:
+        """Starts reading what is due. Returns at once."""
+        if self._frontend is None:
+            return
+        for document in self._frontend.documents:
+            if not self._is_wanted(document) or document.name in self._running or not self._is_due(document):
+                continue
+            self._started[document.name] = self._clock()
+            if document.every == 0:
+                self.values.pop(document.name, None)
+            task = asyncio.create_task(self._take(self._frontend, document))
+            self._running[document.name] = task
+            task.add_done_callback(partial(self._ended, document.name))
+
+    async def settle(self, seconds: float) -> None:
+        """Waits at most so long for documents without a value that are being read."""
+        awaited = [task for name, task in self._running.items() if name not in self.values]
+        if awaited and seconds > 0:
+            await asyncio.wait(awaited, timeout=seconds)
+
+    async def aclose(self) -> None:
+        tasks = list(self._running.values())
+        self.forget()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_wanted(self, document: Document) -> bool:
+        return document.name != METRICS and (self._destructive or not document.destructive)
+
+    def _is_due(self, document: Document) -> bool:
+        started = self._started.get(document.name)
+        return started is None or not 0 <= self._clock() - started < document.every
+
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        if self._running.get(name) is task:
+            del self._running[name]
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("reading document %s failed", name, exc_info=error)
+
+    async def _take(self, frontend: Frontend, document: Document) -> None:
+        answer = await self._read(document)
+        if document.older and isinstance(answer, Failure) and answer.reason == "not_found":
+            answer = await self._read(replace(document, path=document.older))
+        if document.form is Form.STATUS:
+            self._put(document.name, answer.status, "" if answer.status else _said(answer))
+        elif isinstance(answer, Failure):
+            kept = None if answer.reason in _DENIED else self.values.get(document.name)
+            self._put(document.name, kept, _said(answer))
+        elif document.form is Form.TEXT:
+            self._put(document.name, answer.text)
+        else:
+            try:
+                self._put(document.name, keep(frontend, document.name, documents.parse(answer.text)))
+            except (ValueError, RecursionError):
+                self._put(document.name, None, "no JSON")
+
+    def _put(self, name: str, value: object, problem: str = "") -> None:
+        if value is None:
+            self.values.pop(name, None)
+        else:
+            self.values[name] = value
+        self.problems.pop(name, None)
+        if problem:
+            self.problems[name] = problem
+
+
+def _said(answer: Body | Failure) -> str:
+    return f"{answer.reason}: {answer.detail}".removesuffix(": ") if isinstance(answer, Failure) else ""
