@@ -47,6 +47,14 @@ def is_confirmed(frontend: Frontend, side: Documents) -> bool:
     return owner in documents.read(term, side).values()
 
 
+def by_owner(side: Documents) -> Detected:
+    """Which frontend it is where there is no metrics page (404): `side` holds what the owners' documents say."""
+    frontend = next((f for f in FRONTENDS.values() if is_confirmed(f, side)), None)
+    if frontend is None:
+        return Detected(None, finding("not_found"))
+    return Detected(frontend, finding("not_found", f"it is {frontend.name}", remedy=frontend.no_metrics))
+
+
 def unconfirmed(frontend: Frontend) -> Finding:
     return finding("no_engine_metrics", f"if it is {frontend.name}, its statistics are switched off")
 
