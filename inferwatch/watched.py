@@ -43,10 +43,10 @@ class Watched:
             self.sidecar.reload(self._effective())
         return seen
 
-    async def keep_looking(self, found: Callable[[Seen], Awaitable[None]]) -> None:
-        """`found` is told of each new server."""
+    async def keep_looking(self, found: Callable[[Seen], Awaitable[None]], every: float = LOOK_EVERY_SECONDS) -> None:
+        """`found` is told of each new server; `every` is in seconds."""
         while True:
-            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            await asyncio.sleep(every)
             for seen in await self.look() if self.is_looking else []:
                 if seen.server is not None:
                     await found(seen)

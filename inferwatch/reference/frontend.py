@@ -59,13 +59,17 @@ def _definition(field: Field) -> str:
 
 
 def _releases(frontend: Frontend) -> str:
-    return f"Releases: {frontend.releases}." if frontend.releases else ""
+    said = f"Releases: {frontend.releases}." if frontend.releases else ""
+    return " ".join(
+        filter(None, (said, f"No metrics page at all? {frontend.no_metrics}" if frontend.no_metrics else ""))
+    )
 
 
 def _document(document: Document, *, first: bool) -> tuple[str, ...]:
     often = f"every {number(document.every)} s" if document.every else "each collection"
     form = document.form.value + (", read destructively" if document.destructive else "")
-    return f"`{document.name}`", f"`{document.path}`", form, often, "yes" if first else "no"
+    path = f"`{document.path}`" + (f", in older releases `{document.older}`" if document.older else "")
+    return f"`{document.name}`", path, form, often, "yes" if first else "no"
 
 
 def _field(frontend: Frontend, field: Field) -> str:
@@ -116,7 +120,8 @@ def _labels(frontend: Frontend) -> list[str]:
 def _rhythm(frontend: Frontend) -> list[str]:
     rhythm = frontend.rhythm
     live = rhythm.token_timing is TokenTiming.LIVE
-    lines = ["Token counters move " + ("while requests run." if live else "only when a request finishes.")]
+    since = f" since {rhythm.live_since}, before that only when a request finishes" if rhythm.live_since else ""
+    lines = ["Token counters move " + (f"while requests run{since}." if live else "only when a request finishes.")]
     if rhythm.gauge_seconds:
         lines.append(f"Gauges are refreshed every {number(rhythm.gauge_seconds)} seconds.")
     if rhythm.gauge_steps:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping
 
 from exporters.table import (
     Calc,
@@ -20,6 +21,7 @@ from exporters.table import (
     Read,
     Series,
     Term,
+    Where,
 )
 from inferwatch.reference.markdown import code, number
 
@@ -32,7 +34,14 @@ _FOLDS = {
     Fold.SUM: "parts that add up",
     Fold.TOTAL: "the empty value is the sum of the others",
 }
-_OVER = {Over.LAST: "", Over.FIRST: " (the first)", Over.SUM: ", added up over all reads"}
+_OVER = {
+    Over.LAST: "",
+    Over.FIRST: " (the first)",
+    Over.SUM: ", added up over all reads",
+    Over.HELD: ", kept while there is no record",
+    Over.RISE: ", followed over its restarts",
+}
+_COMPARED = re.compile(r"(\w+)(>=|<)([\d.]+)")
 _OPS = {"*": "×", "/": "÷", "-": "−"}
 
 
@@ -40,7 +49,8 @@ def wire_name(frontend: Frontend, name: str) -> str:
     if name.startswith("@"):
         return name[1:]
     prefix = frontend.prefixes[0] if frontend.prefixes else ""
-    return f"{prefix}:{name}" if prefix else name
+    separator = ":" if prefix and not prefix.endswith("_") else ""
+    return f"{prefix}{separator}{name}"
 
 
 def describe(frontend: Frontend, term: Term, *, inner: bool = False) -> str:
@@ -67,35 +77,45 @@ def fold(label: str, how: Fold) -> str:
 
 
 def condition(frontend: Frontend, needs: tuple[str, ...], lacks: tuple[str, ...]) -> str:
-    """`where the page has x and lacks y`; empty without a condition."""
-    versions = [c for c in needs if c.startswith("version")]
-    names = [c for c in needs if c not in versions]
-    said = [code(versions)] if versions else []
-    said += [f"the page has {_names(frontend, names)}"] if names else []
-    said += [f"the page lacks {_names(frontend, lacks)}"] if lacks else []
+    """`where there is x and there is no y`; empty without a condition."""
+    said = [_holds(frontend, c) for c in needs] + [_holds(frontend, c, there="there is no") for c in lacks]
     return f"where {' and '.join(said)}" if said else ""
 
 
-def _names(frontend: Frontend, conditions: Iterable[str]) -> str:
-    return " and ".join(f"`{wire_name(frontend, c)}`" for c in conditions)
+def _holds(frontend: Frontend, one: str, there: str = "there is") -> str:
+    if _COMPARED.fullmatch(one):
+        return f"`{one}`" if there == "there is" else f"not `{one}`"
+    kind, _, document = one.partition("json:")
+    if not kind and document:
+        return f"{there} an answer at `{frontend.document(document).path}`"
+    return f"{there} `{wire_name(frontend, one)}`"
 
 
 def _series(frontend: Frontend, series: Series) -> str:
-    where = ",".join(f'{label}="{_wanted(values)}"' for label, values in series.where.items())
-    text = f"`{wire_name(frontend, series.name)}{f'{{{where}}}' if where else ''}`"
+    text = _selected(frontend, series.name, series.where)
     if series.scale != 1:
         text += f" × {number(series.scale)}"
     notes = [kept for label, keep in series.keep.items() if (kept := _kept(label, keep))]
     notes += [f'`{label}="{value}"`' for label, value in series.add.items()]
     notes += [f"{code(number(v) for v in series.invalid)} means not known"] if series.invalid else []
+    notes += [f"0 before its first use, {condition(frontend, series.zero, ())}"] if series.zero else []
     notes += [fold(label, how) for label, how in series.fold.items()]
     return text + (f" ({'; '.join(notes)})" if notes else "")
 
 
-def _wanted(values: str | tuple[str, ...] | Prefer) -> str:
-    if isinstance(values, Prefer):
-        return " or else ".join(values.values)
-    return values if isinstance(values, str) else "|".join(values)
+def _selected(frontend: Frontend, name: str, where: Where) -> str:
+    labels = ",".join(f'{label}="{_wanted(values)}"' for label, values in where.items())
+    return f"`{wire_name(frontend, name)}{f'{{{labels}}}' if labels else ''}`"
+
+
+def _wanted(values: object) -> str:
+    match values:
+        case Prefer():
+            return " or else ".join(_wanted(value) for value in values.values)
+        case tuple():
+            return "|".join(map(str, values))
+        case _:
+            return str(values)
 
 
 def _kept(label: str, keep: Keep) -> str:
@@ -107,17 +127,21 @@ def _kept(label: str, keep: Keep) -> str:
 
 
 def _translated(values: Mapping[str, str]) -> str:
-    changed = [f"{wire} → {ours}" for wire, ours in values.items() if wire != ours]
-    return f": {', '.join(changed)}" if changed else ""
+    """What is not listed is not known, so values that stay as they are stand too."""
+    shown = [wire if wire == ours else f"{wire} → {ours}" for wire, ours in values.items()]
+    return f": {', '.join(shown)}" if shown else ""
 
 
 def _json(frontend: Frontend, term: Json) -> str:
-    path = f"{term.records}[].{term.path}" if term.records else term.path
-    where = ", ".join(f"{key} = {value}" for key, value in term.where.items())
-    text = f"`{path}` of `{frontend.document(term.document).path}`"
+    path = ".".join(filter(None, (f"{term.records}[]" if term.records else "", term.path)))
+    where = ", ".join(f"{key} = {_wanted(value)}" for key, value in term.where.items())
+    at = f"`{frontend.document(term.document).path}`"
+    text = f"`{path}` of {at}" if path else at
     text += f" where {where}" if where else ""
     text += f" × {number(term.scale)}" if term.scale != 1 else ""
     text += ", the same for each engine" if term.each_engine else ""
+    text += f", {number(term.idle)} while there is no record" if term.idle is not None else ""
+    text += "".join(f', `{label}="{value}"`' for label, value in term.add.items())
     return text + _OVER[term.over]
 
 

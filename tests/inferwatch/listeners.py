@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 TEXT, HTML, JSON = "text/plain; version=0.0.4", "text/html", "application/json"
 Page = tuple[int, str, str]
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
@@ -29,7 +31,7 @@ async def saying(raw: bytes, host: str = "127.0.0.1") -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def serving(pages: Mapping[str, Page], host: str = "127.0.0.1") -> AsyncIterator[int]:
+async def serving(pages: Mapping[str, Page], host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
     """Answers HTTP with (status, content type, body) by path, else 404. Yields the port."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -43,13 +45,13 @@ async def serving(pages: Mapping[str, Page], host: str = "127.0.0.1") -> AsyncIt
         writer.write(f"{lines}Connection: close\r\n\r\n{body}".encode())
         await _closed(writer)
 
-    async with _listening(answer, host) as port:
-        yield port
+    async with _listening(answer, host, port) as bound:
+        yield bound
 
 
 @asynccontextmanager
-async def _listening(answer: object, host: str) -> AsyncIterator[int]:
-    server = await asyncio.start_server(answer, host, 0)  # type: ignore[arg-type]
+async def _listening(answer: Answer, host: str, port: int = 0) -> AsyncIterator[int]:
+    server = await asyncio.start_server(answer, host, port)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

@@ -105,6 +105,21 @@ def test_a_cell_never_breaks_its_row() -> None:
         (Series("blocks", {"kind": "used"}), '`mk:blocks{kind="used"}`'),
         (Series("blocks", {"kind": ("used", "held")}), '`mk:blocks{kind="used|held"}`'),
         (Series("ok", {"model": Prefer("ensemble", "bls")}), '`mk:ok{model="ensemble or else bls"}`'),
+        (Series("ok", {"model": Prefer(("a", "b"), "c")}), '`mk:ok{model="a|b or else c"}`'),
+        (
+            Series("done", zero=("json:models", "dp<2")),
+            "`mk:done` (0 before its first use, where there is an answer at `/v1/models` and `dp<2`)",
+        ),
+        (Json("models", "", records="data", over=Over.HELD), "`data[]` of `/v1/models`, kept while there is no record"),
+        (
+            Json("stats", "id", records="data", where={"id": Prefer(("a", "b"), "c"), "parent": None}),
+            "`data[].id` of `/stats` where id = a|b or else c, parent = None",
+        ),
+        (Json("stats", "", over=Over.RISE), "`/stats`, followed over its restarts"),
+        (
+            Json("stats", "queue", idle=0.0, add={"reason": "error"}),
+            '`queue` of `/stats`, 0 while there is no record, `reason="error"`',
+        ),
         (Series("bad", add={"reason": "error"}), '`mk:bad` (`reason="error"`)'),
         (
             Series("done", keep={"why": Keep("reason", {"stop": "stop", "cancel": "abort"}, other="unknown")}),
@@ -118,8 +133,8 @@ def test_a_cell_never_breaks_its_row() -> None:
             "number of names in label `names` of `mk:lora` (of the newest series)",
         ),
         (
-            Label("state", "state", Read.TEXT, Pick.HOT, {"off": "sleeping"}),
-            "label `state` of `mk:state`: off → sleeping (of the series that is 1)",
+            Label("state", "state", Read.TEXT, Pick.HOT, {"awake": "awake", "off": "sleeping"}),
+            "label `state` of `mk:state`: awake, off → sleeping (of the series that is 1)",
         ),
         (
             Json("stats", "kv.used", records="pools", where={"kind": "full"}),
@@ -157,10 +172,10 @@ def test_sources_stand_in_order_with_condition_quality_and_note() -> None:
         "Requests in the batch.",
         "",
         "1. `mk:running`: *exact*",
-        "2. `mk:active`, where `version>=1.2` and the page has `mk:config{engine}` and the page lacks `mk:running`: "
+        "2. `mk:active`, where there is `mk:config{engine}` and `version>=1.2` and there is no `mk:running`: "
         "*approximate*; Counts the queue too.",
         "",
-        "- Missing where the page lacks `mk:config`: switch it on with `--stats`.",
+        "- Missing where there is no `mk:config`: switch it on with `--stats`.",
         "- Missing: too old.",
     ]
 
