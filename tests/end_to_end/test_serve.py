@@ -1,0 +1,56 @@
+"""A sidecar on one host, the monitor on another: two processes, seen from outside."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import yaml
+
+from tests.end_to_end.processes import DEADLINE, free_port, running, until
+from tests.end_to_end.product import Product
+from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "inferwatch", *arguments]
+
+
+def write(path: Path, **sections: object) -> str:
+    path.write_text(yaml.safe_dump(sections))
+    return str(path)
+
+
+def test_the_monitor_shows_what_sidecars_elsewhere_read(tmp_path: Path) -> None:
+    with serving(vllm(VLLM, "1-mid10")) as one, serving(vllm(VLLM_DP, "1-mid03")) as two:
+        servers = [
+            {"name": n, "url": f"http://127.0.0.1:{p}"} for n, p in (("one", one), ("two", two), ("dead", free_port()))
+        ]
+        sidecar, monitor = free_port(), free_port()
+        sidecar_config = write(tmp_path / "sidecar.yml", node="gpu-1", servers=servers, listen={"port": sidecar})
+        monitor_config = write(
+            tmp_path / "monitor.yml",
+            sources={"sidecars": [f"http://127.0.0.1:{sidecar}"]},
+            listen={"port": monitor},
+            scrape={"interval": "1s"},
+        )
+        serve = command("serve", "--config", monitor_config, "--state-dir", str(tmp_path / "state"))
+        with (
+            running(command("exporter", "--config", sidecar_config), tmp_path),
+            running(serve, tmp_path) as process,
+        ):
+            product = Product(f"http://127.0.0.1:{monitor}", process)
+            rows = until(lambda: product.shows("one", "two", "dead"), process)
+            assert process.end() == 0
+    assert {row["node"] for row in rows.values()} == {"gpu-1"}
+    assert [rows["one"][k] for k in ("up", "running", "waiting")] == [True, 12, 3]
+    assert rows["two"]["kv_capacity_tokens"] == 2560
+    assert (rows["dead"]["up"], rows["dead"]["running"]) == (False, None)
+    assert [finding["reason"] for finding in rows["dead"]["findings"]] == ["connection_refused"]
+
+
+def test_without_a_sidecar_to_read_it_says_how_to_name_one(tmp_path: Path) -> None:
+    with running(command("serve"), tmp_path) as process:
+        assert process.popen.wait(DEADLINE) == 2
+    assert process.output().startswith("inferwatch: no sidecar to read")
+    assert "sources: {sidecars:" in process.output()
