@@ -84,16 +84,12 @@ def _in_words(kind: Kind, line: Sparkline) -> str:
     return ", ".join(parts)
 
 
-Points = Mapping[Server, Sequence[Point]]
-
-
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the history said at `at` of the hour before `until`, by kind; None where it could not be read."""
+    """What the history said at `at`, drawn once for all who look; None where it could not be read."""
 
     at: float
-    until: int
-    points: Mapping[str, Points | None]
+    trends: Mapping[str, Mapping[Server, Trend] | None]
 
 
 class Trends:
@@ -101,7 +97,7 @@ class Trends:
 
     def __init__(self, history: Asks) -> None:
         self._history = history
-        self._told = _Told(-math.inf, 0, {})
+        self._told = _Told(-math.inf, {})
 
     def of(self, node: str, server: str, now: float) -> dict[str, Trend]:
         told = self._fresh(now)
@@ -110,26 +106,28 @@ class Trends:
     def _fresh(self, now: float) -> _Told:
         if now - self._told.at >= KEEP_SECONDS:
             until = math.floor(now / STEP_SECONDS) * STEP_SECONDS
-            self._told = _Told(now, until, {kind.name: self._ask(kind, until) for kind in KINDS})
+            self._told = _Told(now, {kind.name: self._ask(kind, until) for kind in KINDS})
         return self._told
 
-    def _ask(self, kind: Kind, until: int) -> Points | None:
+    def _ask(self, kind: Kind, until: int) -> dict[Server, Trend] | None:
         """A history that cannot be read costs the sparklines, not the page."""
+        since = until - SPAN_SECONDS
         try:
-            answers = self._history.ask(
-                kind.metric, kind.q, until - SPAN_SECONDS, until, STEP_SECONDS, ("node", "server")
-            )
+            answers = self._history.ask(kind.metric, kind.q, since, until, STEP_SECONDS, ("node", "server"))
         except (HistoryError, SQLAlchemyError) as cause:
             log.warning("could not read the history of %s: %s", kind.metric, cause)
             return None
-        return {(a.labels["node"], a.labels["server"]): [_point(w) for w in a.points] for a in answers}
+        return {
+            (a.labels["node"], a.labels["server"]): trend(kind, [_point(w) for w in a.points], since, until)
+            for a in answers
+        }
 
 
 def _trend(kind: Kind, told: _Told, server: Server) -> Trend:
-    points = told.points[kind.name]
-    if points is None:
+    trends = told.trends[kind.name]
+    if trends is None:
         return Trend(f"{kind.title}: the history could not be read, see the monitor's log")
-    return trend(kind, points.get(server, ()), told.until - SPAN_SECONDS, told.until)
+    return trends.get(server) or Trend(f"{kind.title}: nothing recorded in the last hour")
 
 
 def _point(window: Window) -> Point:
