@@ -125,10 +125,8 @@ async def test_data_that_is_not_live_is_labelled_in_the_row_and_above() -> None:
 
 async def test_an_empty_fleet_says_where_it_looked_and_how_to_add_a_server() -> None:
     told = seen(await html("/", looked_for=["8000: nothing listens", "30000: <b>a web page</b>"]))
-    assert (
-        "No server yet inferwatch looked here, and goes on looking: 8000: nothing listens 30000: &lt;b&gt;a web page&lt;/b&gt;"
-        in told
-    )
+    assert "No server yet inferwatch looked here, and goes on looking: 8000: nothing listens" in told
+    assert "30000: &lt;b&gt;a web page&lt;/b&gt;" in told
     assert "inferwatch.yml" in told
     assert "inferwatch check http://localhost:8000" in told
 
