@@ -237,9 +237,7 @@ def test_an_api_queue_below_zero_is_empty() -> None:
     ("name", "bodies", "said"),
     [
         ("0.9.2-mid-2.prom", {}, "keeps its last value when idle"),
-        ("0.10.0-fresh.prom", {}, "with prefix caching on, blocks kept for reuse count as used"),
         ("0.14.0-fresh.prom", {}, "with prefix caching on, blocks kept for reuse count as used"),
-        ("0.16.0-fresh.prom", {}, "turbomind: bytes of live cache objects"),
         ("0.18.0-mid-2.prom", {}, "turbomind: bytes of live cache objects"),
         ("0.18.0-mid-2.prom", {"engine_info": ENGINE_INFO}, "pytorch 0.15 to 0.17: with prefix caching on"),
     ],
@@ -291,8 +289,7 @@ def test_sleep_is_told_by_its_own_document(bodies: dict[str, str], state: str) -
 
 
 def test_the_hit_ratio_compares_requests_that_finished_in_the_window() -> None:
-    recent, shown = Recent(), {}
-    finished = []
+    recent, shown, finished = Recent(), {}, []
     # The process is older than the window, so the first page is a base line.
     for name, at in (("0.18.0-mid-1.prom", 1790001025), ("0.18.0-mid-3.prom", 1790001088)):
         reading = normalise(name)
