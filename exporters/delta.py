@@ -96,14 +96,13 @@ class Deltas:
 
 
 def subtract(later: Histogram, earlier: Histogram) -> Histogram | None:
-    """None where it is a reset: a count fell or the bounds are others."""
+    """None where it is a reset: a bucket's own count fell or the bounds are others."""
     if later.bounds != earlier.bounds:
         return None
     counts = tuple(a - b for a, b in zip(later.counts, earlier.counts, strict=True))
-    if any(c < 0 for c in counts):
-        return None
     total = None if later.sum is None or earlier.sum is None else max(later.sum - earlier.sum, 0.0)
-    return Histogram(later.bounds, counts, total)
+    added = Histogram(later.bounds, counts, total)
+    return added if counts[0] >= 0 and added.is_monotone() else None
 
 
 def _is_another_process(before: float | None, now: float | None) -> bool:

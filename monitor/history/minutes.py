@@ -205,9 +205,7 @@ def _add_increase(window: Window, increase: Increase, observation: Observation) 
     for series, value in increase.values.items():
         window.row(identity(series)).add_counter(series, value)
     for series, histogram in increase.histograms.items():
-        # Buckets that fell while no cumulative count did: a reset, too.
-        added = histogram if histogram.is_monotone() else observation.histograms[series]
-        window.row(identity(series)).add_histogram(series, added)
+        window.row(identity(series)).add_histogram(series, histogram)
     born = observation.at if observation.start_time is None else observation.start_time
     seconds = observation.at - born if increase.seconds is None else increase.seconds
     for engine in {identity(series) for series in (*increase.values, *increase.histograms)}:

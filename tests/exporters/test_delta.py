@@ -78,6 +78,8 @@ def test_other_bounds_or_a_falling_bucket_are_a_reset() -> None:
     assert subtract(h(3, 4, 5), h(1, 2, 3)) == h(2, 2, 2)
     assert subtract(h(0, 4, 5), h(1, 2, 3)) is None
     assert subtract(h(3, 4, 5, bounds=(1.0, 4.0)), h(1, 2, 3)) is None
+    # The second bucket went from 5 to 1 observations although no cumulative count fell.
+    assert subtract(h(6, 7, 9), h(1, 6, 8)) is None
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=6), min_size=1, max_size=5))
