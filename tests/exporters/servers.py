@@ -17,6 +17,8 @@ class Served:
     paths: list[str] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
     connections: int = 0
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with the first request."""
 
     def count(self, path: str) -> int:
         return self.paths.count(path)
@@ -40,6 +42,7 @@ async def serving(handler: Handler, context: ssl.SSLContext | None = None, *, po
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 served.heads.append(head)
                 served.paths.append(head.split(" ")[1])
+                served.asked.set()
                 await handler(served.paths[-1], reader, writer)
 
     def ended(task: asyncio.Task[None]) -> None:

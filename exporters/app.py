@@ -1,0 +1,113 @@
+"""The sidecar's HTTP face. A target's failure is data: only a wrong question gets an error status."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from difflib import get_close_matches
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from exporters import debug
+from exporters.exposition import CONTENT_TYPE
+from exporters.fetch import resolve_in_many_threads
+from exporters.sidecar import NotAllowed, Sidecar
+
+TIMEOUT_HEADER = "x-prometheus-scrape-timeout-seconds"
+_PATHS = {
+    "/metrics": "every configured server, normalised",
+    "/probe?target=URL": "one server, configured or allowed by `probe.allow`",
+    "/debug": "what was read, mapped, left out and found wrong, server by server",
+    "/healthz": "whether this process runs",
+}
+# Pages show text that servers wrote.
+_PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+
+
+def create_app(sidecar: Sidecar) -> Starlette:
+    """Closes the sidecar when it shuts down."""
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        resolve_in_many_threads()
+        yield
+        await sidecar.aclose()
+
+    async def metrics(request: Request) -> Response:
+        collected = await sidecar.collect(time_allowed(request.headers))
+        return _exposition(sidecar.page(collected))
+
+    async def probe(request: Request) -> Response:
+        target = request.query_params.get("target", "")
+        if not target:
+            return PlainTextResponse("which target? /probe?target=http://host:8000\n", 400)
+        try:
+            collected = await sidecar.probe(target, time_allowed(request.headers))
+        except NotAllowed as error:
+            return PlainTextResponse(f"{error}\n", 403)
+        return _exposition(sidecar.page([collected], own=False))
+
+    async def debug_list(_request: Request) -> Response:
+        return HTMLResponse(debug.overview(sidecar.targets(), sidecar.problems), headers=_PAGE_HEADERS)
+
+    async def debug_server(request: Request) -> Response:
+        name = request.path_params["server"]
+        targets = {t.server.name: t for t in sidecar.targets()}
+        if name not in targets:
+            raise HTTPException(404, _no_such_server(name, list(targets)))
+        target = targets[name]
+        if target.last is None:
+            await sidecar.collect(time_allowed(request.headers))
+        return HTMLResponse(debug.page(target), headers=_PAGE_HEADERS)
+
+    async def healthz(_request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def index(_request: Request) -> Response:
+        return HTMLResponse(debug.index(_PATHS), headers=_PAGE_HEADERS)
+
+    return Starlette(
+        routes=[
+            Route("/", index),
+            Route("/metrics", metrics),
+            Route("/probe", probe),
+            Route("/debug", debug_list),
+            Route("/debug/{server:path}", debug_server),
+            Route("/healthz", healthz),
+        ],
+        exception_handlers={404: _not_found},
+        lifespan=lifespan,
+    )
+
+
+def time_allowed(headers: Mapping[str, str]) -> float | None:
+    """The scraper's time-out less what the answer needs on its way: half a second, a tenth of short time-outs."""
+    try:
+        seconds = float(headers.get(TIMEOUT_HEADER, ""))
+    except ValueError:
+        return None
+    if not math.isfinite(seconds) or seconds <= 0:
+        return None
+    return seconds - min(0.5, seconds / 10)
+
+
+def _exposition(text: str) -> Response:
+    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+
+
+def _no_such_server(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"configured: {', '.join(known) or 'none'}"
+    return f"no server is named {name!r}: {hint}"
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    detail = error.detail if isinstance(error, HTTPException) else ""
+    told = f"{detail}\n" if detail not in ("", "Not Found") else f"nothing at {request.url.path}\n"
+    paths = "".join(f"  {path:20} {text}\n" for path, text in _PATHS.items())
+    return PlainTextResponse(f"{told}\nThere is:\n{paths}", 404)

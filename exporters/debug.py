@@ -1,0 +1,112 @@
+"""The pages under /debug: plain HTML. Everything that a server wrote is escaped; tokens are nowhere near."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from urllib.parse import quote
+
+from exporters.collected import Collected
+from exporters.findings import Finding
+from exporters.target import Target
+
+_STYLE = (
+    "body{font:14px/1.5 system-ui,sans-serif;margin:2rem;max-width:80rem}"
+    "pre,td,code{font:12px/1.5 ui-monospace,monospace}pre{background:#f4f4f4;padding:1rem;overflow:auto}"
+    "td,th{text-align:left;vertical-align:top;padding:.1rem 1.5rem .1rem 0}"
+    "@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}pre{background:#222}a{color:#8bf}}"
+)
+
+
+def index(paths: Mapping[str, str]) -> str:
+    rows = [(_link(path.partition("?")[0], path), escape(text)) for path, text in paths.items()]
+    return _html("inferwatch sidecar", _table((), rows))
+
+
+def overview(targets: Iterable[Target], problems: Sequence[str]) -> str:
+    rows = [
+        (_link(f"/debug/{quote(t.server.name)}", t.server.name), escape(t.server.url), *_state(t.last)) for t in targets
+    ]
+    parts = [
+        _table(("server", "URL", "up", "metrics", "findings"), rows) if rows else "<p>No server is configured.</p>"
+    ]
+    if problems:
+        parts.append(_section("Configuration", _pre("\n".join(problems))))
+    return _html("Servers", *parts)
+
+
+def page(target: Target) -> str:
+    last = target.last
+    if last is None:
+        return _html(target.server.name, "<p>Not collected yet.</p>")
+    seen, shown = last.observation, last.debug
+    facts = [
+        ("URL", shown.url or target.server.url),
+        ("frontend", shown.frontend or "not known"),
+        ("process answers", _yes(seen.up)),
+        ("engine metrics", _yes(seen.available)),
+        ("took", f"{seen.duration:.3f} s"),
+        ("labels", json.dumps(dict(target.server.labels), ensure_ascii=False)),
+    ]
+    fields = [(f.field, f.source, f.quality, f.reason) for f in seen.fields]
+    documents = {**shown.documents, **shown.document_problems}
+    return _html(
+        target.server.name,
+        _table((), _escaped(facts)),
+        _section("Findings", _findings(seen.findings)),
+        _section("Fields", _table(("field", "source", "quality", "reason"), _escaped(fields))),
+        _section("Mapped families", _table(("on the page", "in the schema"), _escaped(shown.mapped.items()))),
+        _section("Families not known", _pre("\n".join(shown.unmapped) or "none")),
+        _section("Samples left out", _table(("sample", "why"), _escaped(shown.dropped)) or "<p>none</p>"),
+        _section("Other documents, as far as they are used", _pre(json.dumps(documents, indent=2, default=str))),
+        _section(f"The page as it came ({shown.content_type or 'no type'})", _pre(shown.body)),
+    )
+
+
+def _state(last: Collected | None) -> tuple[str, str, str]:
+    if last is None:
+        return "not collected yet", "", ""
+    seen = last.observation
+    return _yes(seen.up), _yes(seen.available), escape(", ".join(f.reason for f in seen.findings))
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    rows = [(f.severity.value, f.reason, f.message, f.detail, f.remedy) for f in findings]
+    return _table(("severity", "reason", "what", "detail", "what to do"), _escaped(rows)) or "<p>none</p>"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _escaped(rows: Iterable[Iterable[str]]) -> list[tuple[str, ...]]:
+    return [tuple(escape(cell) for cell in row) for row in rows]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells are HTML already. Nothing without rows."""
+    if not rows:
+        return ""
+    head = f"<tr>{''.join(f'<th>{h}</th>' for h in heads)}</tr>" if heads else ""
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table>{head}{body}</table>"
+
+
+def _link(path: str, text: str) -> str:
+    return f'<a href="{escape(path)}">{escape(text)}</a>'
+
+
+def _pre(text: str) -> str:
+    return f"<pre>{escape(text)}</pre>"
+
+
+def _section(title: str, content: str) -> str:
+    return f"<h2>{escape(title)}</h2>{content}"
+
+
+def _html(title: str, *parts: str) -> str:
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)} – inferwatch</title>'
+        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>{''.join(parts)}</html>\n"
+    )
