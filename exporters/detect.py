@@ -82,7 +82,7 @@ def _by_marks(regular: str) -> Detected:
 
 
 def _marks_shown(frontend: Frontend, page: Page) -> int:
-    return sum(page.exists(mark) for mark in marks(frontend))
+    return sum(page.holds((mark,), ()) for mark in marks(frontend))
 
 
 def _families(lines: list[str]) -> str:
