@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from exporters.findings import Finding
 from exporters.observation import FieldStatus, Observation, Series
 from exporters.schema import E2E, PHASES, QUANTILE_WINDOW_SECONDS, TTFT, Phase
-from monitor.readings import engines, facts, of_metric, total
+from monitor.readings import facts, of_metric, replicas, total
 from monitor.recent import RecentSteps
 
 RATE_WINDOW_SECONDS = 60.0
@@ -117,7 +117,7 @@ class _Target:
             server=observation.server,
             up=observation.up and not stale,
             available=observation.available and not stale,
-            engines=len(engines(observation)),
+            engines=len(replicas(observation)),
             last_seen=self.last_seen,
             labels=dict(observation.user_labels),
             findings=[*([_silent(now - observation.at)] if stale else []), *map(_finding, observation.findings)],
@@ -156,7 +156,7 @@ class _Target:
 
     def _quantile(self, phase: Phase, q: float) -> QuantileOut | None:
         """Of one engine the sidecar's own figure, whose window may reach further back; of several the merged one."""
-        if len(engines(self.latest)) == 1 and (exported := _exported_quantile(self.latest.values, phase, q)):
+        if len(replicas(self.latest)) == 1 and (exported := _exported_quantile(self.latest.values, phase, q)):
             return exported
         found = self.recent.quantile(phase, q)
         if found is None:

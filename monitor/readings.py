@@ -46,6 +46,11 @@ def engines(observation: Observation) -> list[Labels]:
     return sorted(found)
 
 
+def replicas(observation: Observation) -> list[str]:
+    """Numbers of the engines that have readings; values that stand for all of them together carry none."""
+    return sorted({number for of in engines(observation) if (number := dict(of).get("engine", ""))})
+
+
 def facts(observation: Observation) -> dict[str, str]:
     """What the target says it is, as far as it is known; several values of several engines are joined by ", "."""
     identities = [dict(i) for i in engines(observation)]

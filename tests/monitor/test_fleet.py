@@ -40,6 +40,8 @@ def test_additive_values_of_data_parallel_engines_add_up_and_ratios_are_averaged
                 series(WAITING, engine="1"): 0,
                 series(UTILIZATION, engine="0"): 0.95,
                 series(UTILIZATION, engine="1"): 0.12,
+                # Counted for both together, so it carries no engine.
+                series("llm_requests_rejected_total", engine="", reason="max_num_queued_reqs"): 3,
             },
         )
     )
