@@ -69,6 +69,12 @@ def log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     for chatty in ("httpx", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """A request that is cut off because the process ends is no error of the application."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], asyncio.CancelledError)
 
 
 class Stop:

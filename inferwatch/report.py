@@ -103,7 +103,7 @@ def _headline(report: Report) -> str:
     name = " ".join(filter(None, (facts["frontend"], facts.get("version", ""))))
     parts = [name]
     parts += [f"model {facts['model']}"] if "model" in facts else []
-    parts += [plural(report.engines, "engine")] if report.engines else []
+    parts += [plural(report.engines, "engine")] if report.available else []
     parts += [facts["state"]] if "state" in facts else []
     return ", ".join(parts) + ("" if report.available else ": no engine metrics")
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,6 +155,19 @@ def test_a_signal_ends_it_with_status_0(tmp_path: Path, how: signal.Signals) -> 
     with serving(vllm(VLLM, "1-mid10")) as one, up(tmp_path, "--port", str(one)) as product:
         until(lambda: product.shows(local(one)), product.process)
         assert product.process.end(how) == 0
+    assert "Traceback" not in product.process.output()
+
+
+def test_a_server_that_never_answers_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    with socket.socket() as silent, ThreadPoolExecutor() as others:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        servers = [{"name": "silent", "url": f"http://127.0.0.1:{silent.getsockname()[1]}"}]
+        with up(tmp_path, "--config", str(write_config(tmp_path, servers=servers))) as product:
+            scrape = others.submit(product.get, "/metrics")
+            with silent.accept()[0]:
+                assert product.process.end() == 0
+            assert scrape.exception() is not None or scrape.result().status >= 500
     assert "Traceback" not in product.process.output()
 
 

@@ -79,6 +79,16 @@ def test_a_warning_is_a_finding(inferwatch: Command, tmp_path: Path) -> None:
     assert lines(ran.out, "vllm:num_requests_waiting NaN")
 
 
+def test_a_page_without_engine_metrics_says_whose_it_is_and_what_to_do(inferwatch: Command, tmp_path: Path) -> None:
+    page = tmp_path / "off.prom"
+    page.write_text("http_request_duration_highr_seconds_count 20.0\n")
+    ran = inferwatch("check", str(page))
+    assert ran.status == 1
+    assert ran.out.splitlines()[0] == f"{page}: vllm: no engine metrics"
+    assert "Start vLLM without `--disable-log-stats`." in ran.out
+    assert "llm_" not in ran.out
+
+
 def test_information_is_none(inferwatch: Command, tmp_path: Path) -> None:
     page = tmp_path / "newer.prom"
     page.write_text(LOADED.read_text() + "vllm:brand_new_total 3.0\n")
