@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,20 @@ Ports = Annotated[
 ]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"inferwatch {version('inferwatch')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None: ...
+
+
 @app.command()
 def up(
     config: Config = None,
@@ -55,7 +70,10 @@ def up(
 
 @app.command()
 def exporter(config: Config = None, listen: Listen = None) -> None:
-    """Run the sidecar alone: one /metrics in one schema, for Prometheus."""
+    """Run the sidecar alone: /metrics for Prometheus.
+
+    It reads the servers when it is scraped, and keeps nothing.
+    """
     from inferwatch.exporter import exporter as run
 
     run(config, listen)
@@ -63,7 +81,10 @@ def exporter(config: Config = None, listen: Listen = None) -> None:
 
 @app.command()
 def serve(config: Config = None, listen: Listen = None, state_dir: StateDir = None) -> None:
-    """Run the monitor alone: history, API and page, fed by sidecars elsewhere."""
+    """Run the monitor alone: history, API and page.
+
+    It is fed by sidecars elsewhere, which the configuration names (sources).
+    """
     from inferwatch.serve import serve as run
 
     run(config, listen, state_dir)
@@ -71,13 +92,16 @@ def serve(config: Config = None, listen: Listen = None, state_dir: StateDir = No
 
 @app.command()
 def check(
-    subjects: Annotated[list[str], typer.Argument(metavar="URL|FILE…", help="Servers, saved metrics pages, or -.")],
+    subjects: Annotated[list[str], typer.Argument(metavar="URL|FILE", help="Servers, saved metrics pages, or -.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     destructive: Annotated[
         bool, typer.Option("--destructive", help="Also read what the server gives away only once.")
     ] = False,
 ) -> None:
-    """Say what is behind a URL or in a saved metrics page: fields, sources, what is missing and what to do."""
+    """Say what is behind a URL or in a saved page.
+
+    Which fields are known and where they come from, which are not and what to do.
+    """
     from inferwatch.check import check as run
 
     run(subjects, json_output=json, destructive=destructive)
@@ -85,11 +109,14 @@ def check(
 
 @app.command()
 def normalize(
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help="Saved metrics pages in order of time, or -.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILE", help="Saved metrics pages in order of time, or -.")],
     interval: Annotated[float, typer.Option(help="Seconds between two files.", min=0.001)] = 60.0,
     frontend: Annotated[str | None, typer.Option(help="Which frontend wrote them (default: detected).")] = None,
 ) -> None:
-    """Print the last file in inferwatch's schema, with what the files before it tell of the last 5 minutes."""
+    """Print saved metrics pages in inferwatch's schema.
+
+    The last one, with what those before it tell of the last 5 minutes.
+    """
     from inferwatch.normalize import normalize as run
 
     run(files, interval=interval, frontend=frontend)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,12 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporters import schema
 from exporters.histogram import Histogram, Quantile, quantile
-from tests.end_to_end.processes import Process, free_port, running, until
+from tests.end_to_end.processes import ROOT, Process, free_port, running, until
 from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
 from tests.end_to_end.web import get
 from tests.services import require
 
 BODIES = {"loaded": (VLLM, "1-mid10"), "after": (VLLM, "2-after"), "dp2": (VLLM_DP, "1-mid03")}
+BUCKETS = {f"{phase.metric}_bucket" for phase in schema.PHASES.values()}
 WIRE = {
     "ttft": "vllm:time_to_first_token_seconds",
     "itl": "vllm:inter_token_latency_seconds",
@@ -109,6 +111,30 @@ def known(histograms: list[Histogram], q: float, phase: str) -> Quantile:
     found = quantile(histograms, q, schema.PHASES[phase].grid)
     assert found is not None
     return found
+
+
+def blocks(kind: str) -> list[str]:
+    """Examples in the docs for people."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    return [block for page in pages for block in re.findall(rf"```{kind}\n(.*?)```", page.read_text(), re.DOTALL)]
+
+
+def test_prometheus_understands_every_query_in_the_docs(prometheus: Prometheus) -> None:
+    queries = blocks("promql")
+    assert queries
+    for query in queries:
+        assert get(f"{prometheus.url}/api/v1/query", query=query).json()["status"] == "success"
+        assert set(re.findall(r"\b(?:llm|gpu|inferwatch)_\w+", query)) <= {*schema.METRICS, *BUCKETS}
+
+
+def test_promtool_accepts_every_scrape_configuration_in_the_docs(tmp_path: Path) -> None:
+    examples = [block for block in blocks("yaml") if "scrape_configs" in block]
+    assert examples
+    for example in examples:
+        (tmp_path / "prometheus.yml").write_text(example)
+        command = [require("promtool"), "check", "config", str(tmp_path / "prometheus.yml")]
+        done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+        assert done.returncode == 0, done.stderr.decode()
 
 
 def test_prometheus_scrapes_without_an_error(prometheus: Prometheus) -> None:

@@ -25,8 +25,9 @@ def imported(*arguments: str) -> set[str]:
     return set(done.stdout.rpartition("imported: ")[2].split())
 
 
-def test_help_imports_no_part_of_the_product() -> None:
-    found = imported("--help")
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_imports_no_part_of_the_product(option: str) -> None:
+    found = imported(option)
     assert not found & (HEAVY | {"exporters", "demo", "httpx", "pydantic", "uvicorn"})
 
 
