@@ -16,7 +16,6 @@ from exporters.table import (
     Keep,
     Over,
     Quality,
-    Reason,
     Rhythm,
     Series,
     Source,
@@ -33,7 +32,6 @@ _FINISHED = Keep(
 )
 _UNKNOWN, _ERROR = {"reason": "unknown"}, {"reason": "error"}
 _NOT_EXPOSED = "NIM does not expose it"
-_SINCE_1_0 = (Reason("this release is too old: exposed since 1.0"),)
 
 _FIELDS = (
     Field(
@@ -56,7 +54,6 @@ _FIELDS = (
     Field(
         "llm_requests_running_limit",
         Source(Series("num_request_max")),
-        missing=_SINCE_1_0,
         definition="Requests that may run at once, whether the KV cache has room for them or not.",
     ),
     Field(
@@ -85,7 +82,7 @@ _FIELDS = (
             quality=Quality.APPROXIMATE,
             note="whether a success ended by stop or length is not told",
         ),
-        missing=_SINCE_1_0,
+        missing="appears with the first finished request",
         definition="Whether requests that the client cancels are counted is not documented.",
     ),
     Field("llm_requests_rejected_total", missing=_NOT_EXPOSED),
@@ -141,7 +138,7 @@ _TRAPS = (
     Trap("time_per_output_token_seconds has one observation per token",
          "It feeds llm_inter_token_latency_seconds: published pages show as many as generated tokens after the first."),
     Trap("NIM 2.x passes vLLM's metrics on under vLLM's names", "Such a page is read as vLLM's."),
-    Trap("The page was at /metrics in 24.05", "Set `metrics_path: /metrics` for it."),
+    Trap("The page was at /metrics in 24.05", "Asked for there where /v1/metrics is not found."),
 )  # fmt: skip
 
 NIM = Frontend(
@@ -150,7 +147,7 @@ NIM = Frontend(
     prefixes=("",),
     releases="24.05 and 1.x",
     documents=(
-        Document("metrics", "/v1/metrics"),
+        Document("metrics", "/v1/metrics", older="/metrics"),
         Document("version", "/v1/version", Form.JSON, _SLOW),
         Document("models", "/v1/models", Form.JSON, _SLOW),
         Document("health", "/v1/health/live", Form.STATUS, 15.0),
