@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 TEXT, HTML, JSON = "text/plain; version=0.0.4", "text/html", "application/json"
 Page = tuple[int, str, str]
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -66,6 +68,15 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
     except ConnectionError:
         return
+
+
+def need_ipv6() -> None:
+    """Skips the test on a host without it."""
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+    except OSError:
+        pytest.skip("this host has no IPv6")
 
 
 def unused_port() -> int:

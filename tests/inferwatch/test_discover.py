@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from demo import replay
 from inferwatch import discover
 from inferwatch.discover import Seen, as_text, look
-from tests.inferwatch.listeners import HTML, JSON, TEXT, Page, saying, serving, unused_port
+from tests.inferwatch.listeners import HTML, JSON, TEXT, Page, need_ipv6, saying, serving, unused_port
 
 STATISTICS_OFF = (
     'http_requests_total{handler="/v1/completions",method="POST",status="2xx"} 20.0\n'
@@ -40,8 +38,7 @@ async def test_nothing_listens() -> None:
 
 
 async def test_a_server_that_listens_on_ipv6_only_is_found() -> None:
-    if not socket.has_ipv6:
-        pytest.skip("this host has no IPv6")
+    need_ipv6()
     async with serving({"/metrics": (200, TEXT, FRESH_V0)}, host="::1") as port:
         found = await seen_at(port)
     assert found.server is not None

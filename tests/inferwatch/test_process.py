@@ -8,6 +8,7 @@ import pytest
 from exporters.config import Config, Listen
 from inferwatch.console import CommandError
 from inferwatch.process import config_path, listening, load, url_of
+from tests.inferwatch.listeners import need_ipv6
 
 
 def bound(host: str = "127.0.0.1") -> socket.socket:
@@ -43,6 +44,8 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]")])
 def test_the_address_told_is_one_that_a_browser_of_this_host_can_open(host: str, shown: str) -> None:
+    if ":" in host:
+        need_ipv6()
     with bound(host) as found:
         assert url_of(found) == f"http://{shown}:{found.getsockname()[1]}"
 
