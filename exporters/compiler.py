@@ -65,6 +65,7 @@ class Key:
 class _Entry(Generic[N]):
     key: Key
     folds: Mapping[str, str]
+    """Values of the labels that folds speak of, and of those that the term names: it tells them apart."""
     rest: Labels
     node: N
 
@@ -246,9 +247,10 @@ class Compiler:
         folds = self._folds(term)
         extra = {**term.add, **{keep.label: _kept(keep, labels.get(wire, "")) for wire, keep in term.keep.items()}}
         known = {self.frontend.model_label, *term.keep, *folds, *term.where}
+        folded = (x for x, fold in folds.items() if fold is not Fold.ENGINE)
         return _Entry(
             self._key(labels, folds, tuple(sorted(extra.items()))),
-            {x: labels.get(x, "") for x, fold in folds.items() if fold is not Fold.ENGINE},
+            {x: labels.get(x, "") for x in (*folded, *term.keep, *term.where)},
             tuple(sorted((k, v) for k, v in labels.items() if k not in known)),
             node,
         )
