@@ -17,12 +17,14 @@ _MAX_SHOWN_CHARACTERS = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Debug:
-    """What /debug shows of the last collection."""
+    """What /debug shows of the last collection, and the last page that came."""
 
     url: str
     frontend: str = ""
     content_type: str = ""
     body: str = ""
+    body_at: float | None = None
+    """Unix seconds; earlier than the collection where that brought no page."""
     mapped: Mapping[str, str] = field(default_factory=dict)
     unmapped: tuple[str, ...] = ()
     dropped: tuple[tuple[str, str], ...] = ()
@@ -56,10 +58,10 @@ class Outcome:
         return self.reading is not None and self.reading.available
 
     @property
-    def error(self) -> str:
-        """The reason of a collection that failed."""
-        errors = (f.reason for f in self.findings if f.severity is Severity.ERROR)
-        return "" if self.available else next(errors, "")
+    def error(self) -> Finding | None:
+        """Why the collection failed, if it did."""
+        errors = (f for f in self.findings if f.severity is Severity.ERROR)
+        return None if self.available else next(errors, None)
 
 
 def observation_of(outcome: Outcome, identity: Identity, duration: float) -> Observation:
@@ -100,17 +102,19 @@ def chunks_of(outcome: Outcome, observation: Observation, account: Account) -> d
 
 
 def debug_of(
-    outcome: Outcome, frontend: str, documents: Mapping[str, object], document_problems: Mapping[str, str]
+    outcome: Outcome,
+    frontend: str,
+    documents: Mapping[str, object],
+    document_problems: Mapping[str, str],
+    before: Debug | None,
 ) -> Debug:
     body, reading = outcome.body, outcome.reading
-    shown = Debug(
-        url=outcome.url,
-        frontend=frontend,
-        content_type=body.content_type if body else "",
-        body=body.text[:_MAX_SHOWN_CHARACTERS] if body else "",
-        documents=dict(documents),
-        document_problems=dict(document_problems),
-    )
+    shown = Debug(outcome.url, frontend, documents=dict(documents), document_problems=dict(document_problems))
+    if body is not None:
+        text = body.text[:_MAX_SHOWN_CHARACTERS]
+        shown = replace(shown, content_type=body.content_type, body=text, body_at=outcome.at)
+    elif before is not None:
+        shown = replace(shown, content_type=before.content_type, body=before.body, body_at=before.body_at)
     if reading is None:
         return shown
     dropped = tuple(reading.dropped_samples)

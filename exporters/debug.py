@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from urllib.parse import quote
 
-from exporters.collected import Collected
+from exporters.collected import Collected, Debug
 from exporters.findings import Finding
 from exporters.target import Target
 
@@ -46,7 +47,8 @@ def page(target: Target) -> str:
         ("frontend", shown.frontend or "not known"),
         ("process answers", _yes(seen.up)),
         ("engine metrics", _yes(seen.available)),
-        ("took", f"{seen.duration:.3f} s"),
+        ("collected", f"{_time(seen.at)}, took {seen.duration:.3f} s"),
+        ("last failure", _failure(target)),
         ("labels", json.dumps(dict(target.server.labels), ensure_ascii=False)),
     ]
     fields = [(f.field, f.source, f.quality, f.reason) for f in seen.fields]
@@ -60,8 +62,26 @@ def page(target: Target) -> str:
         _section("Families not known", _pre("\n".join(shown.unmapped) or "none")),
         _section("Samples left out", _table(("sample", "why"), _escaped(shown.dropped)) or "<p>none</p>"),
         _section("Other documents, as far as they are used", _pre(json.dumps(documents, indent=2, default=str))),
-        _section(f"The page as it came ({shown.content_type or 'no type'})", _pre(shown.body)),
+        _page_section(shown),
     )
+
+
+def _page_section(shown: Debug) -> str:
+    if shown.body_at is None:
+        return _section("The last page", "<p>none came yet</p>")
+    title = f"The last page, as it came at {_time(shown.body_at)} ({shown.content_type or 'no type'})"
+    return _section(title, _pre(shown.body))
+
+
+def _failure(target: Target) -> str:
+    if target.last_error is None:
+        return "none since the start"
+    at, finding = target.last_error
+    return f"{_time(at)} {finding.reason} {finding.detail}"
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _state(last: Collected | None) -> tuple[str, str, str]:

@@ -64,6 +64,7 @@ class Target:
         self.server = server
         self.timeout = server.timeout or timeout
         self.last: Collected | None = None
+        self.last_error: tuple[float, Finding] | None = None
         self._clock = clock
         self._tls = _tls_context(server)
         self._client = transport(self._tls)
@@ -265,15 +266,17 @@ class Target:
         return next((d for d in documents if d.form is Form.STATUS), _DEFAULT_HEALTH)
 
     def _collected(self, outcome: Outcome) -> Collected:
-        if outcome.error:
-            self._account.failed(outcome.error)
+        if (error := outcome.error) is not None:
+            self.last_error = (outcome.at, error)
+            self._account.failed(error.reason)
         if outcome.reading is not None:
             self._account.dropped(outcome.reading.dropped)
         return self._assembled(outcome)
 
     def _assembled(self, outcome: Outcome) -> Collected:
         frontend = self._normaliser.frontend.name if self._normaliser else ""
-        debug = debug_of(outcome, frontend, self._side.values, self._side.problems)
+        before = self.last.debug if self.last else None
+        debug = debug_of(outcome, frontend, self._side.values, self._side.problems, before)
         observation = observation_of(outcome, self._identity, _loop_time() - self._started)
         return Collected(observation, chunks_of(outcome, observation, self._account), debug)
 

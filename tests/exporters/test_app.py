@@ -120,6 +120,17 @@ async def test_debug_shows_findings_with_what_to_do() -> None:
     assert "Start the server, or correct host and port" in answer.text
 
 
+async def test_debug_keeps_the_last_page_and_the_last_failure() -> None:
+    answers = {"/metrics": response(status=500)}
+    async with serving(pages(answers)) as served, client({"url": served.url, "name": "a"}) as http:
+        assert "none came yet" in (await http.get("/debug/a")).text
+        answers["/metrics"] = response(BODY)
+        await http.get("/metrics")
+        shown = (await http.get("/debug/a")).text
+    assert "server_error HTTP 500" in shown
+    assert "# TYPE vllm:num_requests_running gauge" in shown
+
+
 async def test_debug_shows_what_was_left_out_and_why() -> None:
     page = BODY + 'vllm:brand_new{a="1"} 1\nvllm:num_requests_waiting{engine="0",model_name="tiny-qwen"} 7\n'
     async with serving(pages({"/metrics": response(page)})) as served, client({"url": served.url, "name": "a"}) as http:

@@ -88,6 +88,16 @@ def test_the_sidecar_answers_and_stops_cleanly(start: Start, config: Path, numbe
     assert "Traceback" not in process.text()
 
 
+def test_the_sidecar_stays_small(start: Start, config: Path) -> None:
+    process = start("--config", str(config))
+    for _ in range(3):
+        process.get("/metrics")
+    status = Path(f"/proc/{process.popen.pid}/status").read_text()
+    resident = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+    assert resident
+    assert int(resident[1]) < 80_000
+
+
 def test_a_server_that_hangs_does_not_hold_the_sidecar_back_from_stopping(start: Start, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         path = tmp_path / "other.yml"

@@ -195,7 +195,25 @@ async def test_a_server_that_fails_exports_nothing_that_it_said_before(make: Mak
     assert {m for m in bad.chunks if not m.startswith("inferwatch_")} == {"llm_up", "llm_metrics_available"}
     assert "inferwatch_unmapped_families" not in bad.chunks
     assert (bad.observation.values, bad.observation.histograms, bad.observation.fields) == ({}, {}, ())
-    assert bad.debug.body == ""
+
+
+async def test_the_last_page_and_the_last_failure_are_remembered_for_debugging(make: Make, clock: Clock) -> None:
+    answers = vllm()
+    async with serving(pages(answers)) as served:
+        target = make(served.url)
+        await collect(target)
+        clock.now += 15
+        answers["/metrics"] = response(status=500)
+        bad = await collect(target)
+        assert (bad.debug.body.encode(), bad.debug.body_at) == (BUSY, clock.now - 15)
+        assert bad.debug.mapped == {}
+        clock.now += 15
+        answers["/metrics"] = response(FRESH)
+        good = await collect(target)
+    assert (good.debug.body.encode(), good.debug.body_at) == (FRESH, clock.now)
+    assert target.last_error is not None
+    at, finding = target.last_error
+    assert (at, finding.reason, finding.detail) == (clock.now - 15, "server_error", "HTTP 500")
 
 
 async def test_health_tells_that_a_server_without_metrics_lives(make: Make) -> None:
@@ -571,8 +589,8 @@ mangled = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(bodies=st.lists(mangled, min_size=1, max_size=3))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(bodies=st.lists(mangled, min_size=1, max_size=2))
 def test_no_body_whatsoever_is_more_than_a_target_can_take(bodies: list[bytes]) -> None:
     async def run() -> None:
         answers = vllm()
