@@ -29,9 +29,6 @@ _APPROXIMATE, _DERIVED = Quality.APPROXIMATE, Quality.DERIVED
 _SLOW = 60.0
 _INFO = "server_info"
 
-_PER_REQUEST = {"priority": Fold.SUM, "is_streaming": Fold.SUM, "cache_source": Fold.SUM}
-"""What the tokenizer process counts is split by values of each request, with no total beside them."""
-
 _NOT_AUTO = r"^(?!auto$)(\w+)$"
 _ROLES = {"prefill": "prefill", "decode": "decode"}
 _MODES = {**_ROLES, "null": "unified"}
@@ -60,7 +57,8 @@ _PREFILL_SERVER = Reason(
 
 
 def _tokenizer(name: str, **add: str) -> Series:
-    return Series(name, add=add, fold=_PER_REQUEST)
+    """Counted by the tokenizer process, which has no total beside its priorities, as the scheduler's gauges have."""
+    return Series(name, add=add, fold={"priority": Fold.SUM})
 
 
 def _since(release: str) -> str:
@@ -475,6 +473,8 @@ SGLANG = Frontend(
         "pp_rank": Fold.FIRST,
         "moe_ep_rank": Fold.FIRST,
         "priority": Fold.TOTAL,
+        "is_streaming": Fold.SUM,
+        "cache_source": Fold.SUM,
         "pid": Fold.MAX,
     },
     model_label="model_name",
