@@ -15,7 +15,11 @@ from exporters.wire import Page, families, index, parse_version, stem
 from tests.exporters.recorded import CAPTURES
 
 PAGES = sorted(p for kind in ("prom", "openmetrics") for p in CAPTURES.glob(f"**/*.{kind}"))
-PREFIXES = {"vllm": ("vllm",), "sglang": ("sglang",), "lmdeploy": ("lmdeploy",), "tensorrt_llm": ("trtllm_", "")}
+PREFIXES = {"vllm": ("vllm",), "sglang": ("sglang",), "lmdeploy": ("lmdeploy",)}
+
+
+def prefixes_of(path: Path) -> tuple[str, ...]:
+    return PREFIXES.get(path.relative_to(CAPTURES).parts[0], ("trtllm_", ""))
 
 
 def page(text: str, *prefixes: str) -> Page:
@@ -26,7 +30,7 @@ def page(text: str, *prefixes: str) -> Page:
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(CAPTURES)))
 def test_every_sample_of_a_recorded_page_is_indexed_with_its_place(path: Path) -> None:
     text = path.read_text()
-    found = page(text, *PREFIXES[path.relative_to(CAPTURES).parts[0]])
+    found = page(text, *prefixes_of(path))
     lines = exposition.regular(text)[0].split("\n")
     shown = [s for series in found.series.values() for s in series]
     assert found.dropped == []
@@ -226,7 +230,7 @@ def test_an_incomplete_histogram_is_not_used_and_counted_once(text: str) -> None
 
 def test_bounds_ascend_and_end_below_infinity_on_every_recorded_page() -> None:
     for path in PAGES:
-        found = page(path.read_text(), *PREFIXES[path.relative_to(CAPTURES).parts[0]])
+        found = page(path.read_text(), *prefixes_of(path))
         for name in [n.removesuffix("_bucket") for n in found.series if n.endswith("_bucket")]:
             for h in found.histograms(name):
                 assert list(h.bounds) == sorted(set(h.bounds))
