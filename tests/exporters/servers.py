@@ -7,6 +7,12 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+
+# Self-signed for 127.0.0.1 until 2126: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes
+# -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 -days 36500 -out certificate.pem -keyout key.pem
+CERTIFICATE = Path(__file__).parent / "tls" / "certificate.pem"
+KEY = CERTIFICATE.with_name("key.pem")
 
 Handler = Callable[[str, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -66,8 +72,10 @@ async def serving(handler: Handler, context: ssl.SSLContext | None = None, *, po
             await asyncio.sleep(0)
         server.close()
         writers = list(tasks.values())
-        for task in list(tasks):
+        for task, writer in list(tasks.items()):
             task.cancel()
+            # Closing in order would wait for a TLS client that does not take part.
+            writer.transport.abort()
         await asyncio.gather(*tasks, *(w.wait_closed() for w in writers), return_exceptions=True)
 
 
@@ -114,6 +122,12 @@ def pages(answers: dict[str, bytes]) -> Handler:
 async def silence(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Takes the request and never answers."""
     await reader.read()
+
+
+def https_context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE, KEY)
+    return context
 
 
 def unused_url() -> str:

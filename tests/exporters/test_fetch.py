@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -12,13 +11,19 @@ import pytest
 from exporters import tls
 from exporters.fetch import JSON_TYPE, Body, Failure, fetch, transport
 from exporters.findings import KINDS
-from tests.exporters.servers import Handler, answering, pages, response, serving, silence, unused_url
+from tests.exporters.servers import (
+    CERTIFICATE,
+    Handler,
+    answering,
+    https_context,
+    pages,
+    response,
+    serving,
+    silence,
+    unused_url,
+)
 
 TEXT = "vllm:num_requests_running 1.0\n"
-# Self-signed for 127.0.0.1 until 2126: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes
-# -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 -days 36500 -out certificate.pem -keyout key.pem
-CERTIFICATE = Path(__file__).parent / "tls" / "certificate.pem"
-KEY = CERTIFICATE.with_name("key.pem")
 LONG = 30.0
 """Never reached: a deadline that a test does not mean to hit."""
 
@@ -312,9 +317,7 @@ async def test_a_cut_exchange_leaves_no_connection_behind(get: Get) -> None:
 
 @pytest.fixture
 def https() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE, KEY)
-    return context
+    return https_context()
 
 
 async def test_a_self_signed_certificate_is_not_trusted(get: Get, https: ssl.SSLContext) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -24,7 +25,17 @@ from exporters.tables import FRONTENDS
 from exporters.tables.vllm import VLLM
 from exporters.target import Target
 from tests.exporters.recorded import VLLM as CAPTURES
-from tests.exporters.servers import Handler, answering, pages, response, serving, silence, unused_url
+from tests.exporters.servers import (
+    CERTIFICATE,
+    Handler,
+    answering,
+    https_context,
+    pages,
+    response,
+    serving,
+    silence,
+    unused_url,
+)
 
 BUSY = (CAPTURES / "0.32.0" / "A-2-after.prom").read_bytes()
 FRESH = (CAPTURES / "0.32.0" / "A-0-fresh.prom").read_bytes()
@@ -536,6 +547,26 @@ async def test_a_token_that_cannot_be_used_is_a_finding_where_it_is_wanted(
         assert served.header("authorization") is None
     assert reasons(collected) == ["credentials_unreadable"]
     assert (collected.observation.up, collected.observation.available) == (True, False)
+
+
+async def test_https_needs_a_certificate_that_is_trusted(make: Make) -> None:
+    async with serving(pages(vllm()), https_context()) as served:
+        stranger = await collect(make(served.url))
+        trusted = await collect(make(served.url, tls={"ca_file": str(CERTIFICATE)}))
+        careless = await collect(make(served.url, tls={"insecure_skip_verify": True}))
+    assert (reasons(stranger), stranger.observation.up) == (["tls_error"], False)
+    assert trusted.observation.available
+    assert careless.observation.available
+
+
+async def test_a_certificate_file_that_was_replaced_makes_another_target(make: Make, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    put(authority, CERTIFICATE.read_bytes())
+    target = make("https://gpu-1:8000", tls={"ca_file": str(authority)})
+    assert target.is_for(target.server, "rack-1", LONG, {})
+    os.utime(authority, (1, 1))
+    assert not target.is_for(target.server, "rack-1", LONG, {})
+    assert not target.is_for(target.server, "rack-2", LONG, {})
 
 
 async def test_windows_start_with_the_second_collection(make: Make, clock: Clock) -> None:
