@@ -39,7 +39,7 @@ class _File:
 class TargetFiles:
     def __init__(self, patterns: Iterable[Path]) -> None:
         """`*` is allowed in the last part of a pattern."""
-        self._patterns = tuple(patterns)
+        self.patterns = tuple(patterns)
         self._files: dict[Path, _File] = {}
 
     @property
@@ -58,7 +58,7 @@ class TargetFiles:
 
     def _paths(self) -> list[Path]:
         found: dict[Path, None] = {}
-        for pattern in self._patterns:
+        for pattern in self.patterns:
             matches = sorted(pattern.parent.glob(pattern.name)) if "*" in pattern.name else [pattern]
             found.update(dict.fromkeys(matches))
         return list(found)

@@ -75,7 +75,8 @@ class Sidecar:
 
     def reload(self, config: Config) -> None:
         self.config = config
-        self._files = TargetFiles(config.file_sd)
+        # The same object: a file that is broken just now keeps its last good targets.
+        self._files.patterns = config.file_sd
         self._reloaded, self._reloaded_at = True, self._clock()
         self._close(self._probed.values())
         self._probed.clear()

@@ -256,6 +256,19 @@ async def test_a_broken_target_file_is_told_and_changes_nothing(
     assert value(sidecar.page(await sidecar.collect(LONG)), "inferwatch_config_last_reload_successful") == 1
 
 
+async def test_a_reload_while_a_target_file_is_broken_keeps_its_servers(
+    make: Make, vllm: Served, targets_file: Path
+) -> None:
+    name_targets(targets_file, vllm.url)
+    sidecar = make(file_sd=[str(targets_file)])
+    before = sidecar.targets()
+    put(targets_file, "{")
+    sidecar.reload(config(file_sd=[str(targets_file)]))
+    assert sidecar.targets() == before
+    sidecar.reload(config())
+    assert sidecar.targets() == []
+
+
 async def test_a_server_named_twice_counts_once(make: Make, targets_file: Path) -> None:
     name_targets(targets_file, "gpu-1:8000", "gpu-2:8000", "gpu-2:8000")
     sidecar = make("http://gpu-1:8000", file_sd=[str(targets_file)])
