@@ -152,9 +152,7 @@ class Compiler:
             case Json():
                 return f"{term.document}: {'.'.join(filter(None, (term.records, term.path)))}"
             case Series() | Label():
-                candidates = (term.name, *(term.name + s for s in ("_bucket", "_total")))
-                shown = next(filter(None, map(self.page.wire_name, candidates)), term.name)
-                return shown.removesuffix("_bucket")
+                return self.page.wire_name(term.name)
             case _:
                 return ""
 

@@ -58,7 +58,7 @@ class Reading:
 
     @property
     def mapped(self) -> Mapping[str, str]:
-        """Families as they stood on the page, to the schema field they feed."""
+        """Families as they stood on the page, to the schema fields they feed."""
         return self.plan.mapped
 
     @property
@@ -252,12 +252,19 @@ def _checked_histogram(slot: HistogramSlot, histogram: Histogram | None, drop: D
     if histogram is None:
         return None
     counts = histogram.counts
+    if histogram.sum is not None and not 0 <= histogram.sum < math.inf:
+        drop(_why_unusable(histogram.sum), f"{slot.sum_line}{histogram.sum!r}")
+        histogram = Histogram(histogram.bounds, counts)
     if all(map(le, counts, counts[1:])) and counts[0] >= 0 and counts[-1] < math.inf:
         return histogram
     mended = _mended(histogram)
     if mended is None:
         drop("nan" if any(map(math.isnan, counts)) else "bucket_decreasing", f"{slot.count_line}{counts!r}")
     return mended
+
+
+def _why_unusable(value: float) -> str:
+    return "nan" if math.isnan(value) else "invalid_value" if math.isinf(value) else "negative"
 
 
 def _mended(histogram: Histogram) -> Histogram | None:

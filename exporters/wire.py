@@ -65,9 +65,13 @@ class Page:
         announced = stored in self.declared or self.declared.get(base) == "counter"
         return announced and stored not in self.series
 
-    def wire_name(self, name: str) -> str | None:
-        """As it stood on the page."""
-        return self.wire_names.get(self.stored(name))
+    def wire_name(self, name: str) -> str:
+        """As it stood on the page, a histogram's without what its samples add; as given where it was not there."""
+        stored = self.stored(name)
+        for suffix in ("", "_bucket", "_sum", "_count"):
+            if found := self.wire_names.get(stored + suffix):
+                return found.removesuffix(suffix)
+        return self.wire_names.get(f"{stored}_total", stored)
 
     def stored(self, name: str) -> str:
         """A table's name as the page is keyed."""
@@ -108,7 +112,7 @@ class Page:
         for key, by_bound in buckets.items():
             last = by_bound.pop(math.inf, rest["_count"].get(key))
             if last is None or not by_bound:
-                self._drop_once(self.wire_name(f"{base}_bucket") or base, "bucket_incomplete")
+                self._drop_once(f"{self.wire_name(base)}_bucket", "bucket_incomplete")
             else:
                 found.append(_histogram(dict(key), by_bound, last, rest["_sum"].get(key)))
         return found
@@ -143,7 +147,7 @@ def index(lines: list[str], keys: list[str], prefixes: tuple[str, ...]) -> Page:
     """`keys` as `exposition.split` yields them for a regular page, `lines` the page's lines."""
     page = Page(unprefixed="" in prefixes)
     for name, kind in exposition.declared_names(lines).items():
-        local = _local(name, prefixes)
+        local = local_name(name, prefixes)
         page.declared[local] = kind
         page.wire_names.setdefault(local, name)
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
@@ -153,7 +157,7 @@ def index(lines: list[str], keys: list[str], prefixes: tuple[str, ...]) -> Page:
             continue
         name, all_labels = parsed
         labels = {k: v for k, v in all_labels.items() if v}
-        local = _local(name, prefixes)
+        local = local_name(name, prefixes)
         identity = (local, _identity(labels))
         if identity in seen:
             page.dropped.append((lines[slot], "duplicate"))
@@ -165,7 +169,7 @@ def index(lines: list[str], keys: list[str], prefixes: tuple[str, ...]) -> Page:
     return page
 
 
-def _local(name: str, prefixes: tuple[str, ...]) -> str:
+def local_name(name: str, prefixes: tuple[str, ...]) -> str:
     for p in prefixes:
         if not p:
             return name
