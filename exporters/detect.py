@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from exporters import documents, exposition
@@ -10,7 +12,9 @@ from exporters.documents import Documents
 from exporters.findings import Finding, finding
 from exporters.table import Frontend, marks
 from exporters.tables import FRONTENDS
-from exporters.wire import Page, index
+from exporters.wire import Page, index, local_name, stem
+
+_MAX_FAMILIES_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +74,25 @@ def _is_json(text: str) -> bool:
 def _by_marks(regular: str) -> Detected:
     keys, _ = exposition.split(regular)
     lines = regular.split("\n")
-    pages = {name: index(lines, keys, frontend.prefixes) for name, frontend in FRONTENDS.items()}
-    shown = {name: _marks_shown(frontend, pages[name]) for name, frontend in FRONTENDS.items()}
-    best = max(shown, key=lambda name: shown[name])
-    if shown[best]:
+    names = dict.fromkeys(re.split("[{ ]", line, maxsplit=1)[0] for line in lines if line and line[0] != "#")
+    told = {*names, *exposition.declared_names(lines)}
+    pages = {f.name: index(lines, keys, f.prefixes) for f in FRONTENDS.values() if _may_be(f, told)}
+    shown = {name: _marks_shown(FRONTENDS[name], page) for name, page in pages.items()}
+    best = max(shown, key=lambda name: shown[name], default="")
+    if shown.get(best):
         return Detected(FRONTENDS[best])
-    for name, frontend in FRONTENDS.items():
-        if frontend.switched_off and pages[name].holds(frontend.switched_off, ()):
-            return Detected(frontend, finding("stats_disabled"))
-    return Detected(None, finding("no_engine_metrics", _families(lines)))
+    for name, page in pages.items():
+        switched_off = FRONTENDS[name].switched_off
+        if switched_off and page.holds(switched_off, ()):
+            return Detected(FRONTENDS[name], finding("stats_disabled"))
+    return Detected(None, finding("no_engine_metrics", ", ".join(list(names)[:_MAX_FAMILIES_TOLD])))
 
 
 def _marks_shown(frontend: Frontend, page: Page) -> int:
     return sum(page.holds((mark,), ()) for mark in marks(frontend))
 
 
-def _families(lines: list[str]) -> str:
-    names = list(dict.fromkeys(line.split("{")[0].split(" ")[0] for line in lines if line and line[0] != "#"))
-    return ", ".join(names[:5])
+def _may_be(frontend: Frontend, names: Iterable[str]) -> bool:
+    """Whether any name is one by which the frontend may be recognised: without, the page needs no closer look."""
+    wanted = {stem(c.partition("{")[0]) for c in (*marks(frontend), *frontend.switched_off)}
+    return any(stem(local_name(name, frontend.prefixes)) in wanted for name in names)

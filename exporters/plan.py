@@ -5,9 +5,10 @@ Also the account of it: where each schema field comes from, what of the page was
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import translate
 
 from exporters import exposition, nodes, schema
 from exporters.compiler import Compiler, Key
@@ -146,12 +147,20 @@ class _Planner:
             self._states(),
             self._infos(),
             fields,
-            {name: e.metric for e, s in chosen if s is not None for name in self._compiler.names(s)},
+            self._mapped(chosen),
             unmapped,
             (*self._page.dropped, *((name, "ambiguous") for name in self._compiler.ambiguous)),
             tuple(self._findings(unmapped)),
             self._available,
         )
+
+    def _mapped(self, chosen: list[tuple[Field, Source | None]]) -> dict[str, str]:
+        found: dict[str, list[str]] = {}
+        for entry, source in chosen:
+            for name in self._compiler.names(source) if source is not None else ():
+                if entry.metric not in found.setdefault(name, []):
+                    found[name].append(entry.metric)
+        return {name: ", ".join(metrics) for name, metrics in found.items()}
 
     def _choose(self, entry: Field) -> Source | None:
         if not self._available:
@@ -302,11 +311,11 @@ class _Planner:
         known = {t.name for t in terms(self._frontend) if isinstance(t, SeriesTerm | Label)}
         known |= {mark.partition("{")[0] for mark in marks(self._frontend)}
         known = {stem(self._page.stored(name)) for name in known}
-        ignored = tuple(map(self._page.stored, self._frontend.ignore))
+        ignored = re.compile("|".join(map(translate, map(self._page.stored, self._frontend.ignore))) or r"\b\B")
         return tuple(
-            self._page.wire_name(name) or name
+            self._page.wire_name(name)
             for name in families(self._page)
-            if stem(name) not in known and not any(fnmatchcase(n, p) for p in ignored for n in (name, stem(name)))
+            if stem(name) not in known and not (ignored.match(name) or ignored.match(stem(name)))
         )
 
     def _findings(self, unmapped: tuple[str, ...]) -> Iterable[Finding]:

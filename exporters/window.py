@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from exporters.delta import Deltas, Increase
-from exporters.histogram import Histogram, add, quantile
+from exporters.histogram import Histogram, quantile
 from exporters.observation import Series, labels
 from exporters.schema import PHASE_OF_METRIC, QUANTILE_WINDOW_SECONDS, QUANTILES
 
@@ -22,10 +22,24 @@ _STEP_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class _Step:
-    start: float
-    values: dict[Series, float]
-    histograms: dict[Series, Parts]
+class _Sums:
+    """What was added by series; counts are whole numbers, so taking away again is exact."""
+
+    values: dict[Series, float] = field(default_factory=dict)
+    histograms: dict[Series, Parts] = field(default_factory=dict)
+
+    def add(self, values: Mapping[Series, float], histograms: Mapping[Series, Parts], sign: int = 1) -> None:
+        for series, value in values.items():
+            self.values[series] = self.values.get(series, 0.0) + sign * value
+        for series, parts in histograms.items():
+            mine = self.histograms.setdefault(series, {})
+            for bounds, histogram in parts.items():
+                _add_into(mine, bounds, histogram, sign)
+
+
+@dataclass(slots=True)
+class _Step(_Sums):
+    start: float = 0.0
 
 
 class Recent:
@@ -39,6 +53,7 @@ class Recent:
         self._window = window
         self._deltas = Deltas()
         self._steps: deque[_Step] = deque()
+        self._total = _Sums()
         self._last: float | None = None
 
     def advance(
@@ -56,57 +71,42 @@ class Recent:
         self._keep(at, added)
         return {**self._hit_ratios(), **self._quantiles()}
 
+    def histograms(self) -> dict[Series, list[Histogram]]:
+        """Counts of the window by series; several entries where bounds changed inside it. Sums are not kept."""
+        return {series: list(parts.values()) for series, parts in self._total.histograms.items()}
+
     def _keep(self, at: float, added: Increase) -> None:
         start = at if self._last is None else self._last
         self._last = at if self._last is None else max(at, self._last)
-        newest = self._steps[-1] if self._steps else None
-        if newest is not None and at - newest.start < _STEP_SECONDS:
-            _merge(newest, added)
-        else:
-            newest = _Step(start, {}, {})
-            self._steps.append(newest)
-            _merge(newest, added)
+        if not self._steps or at - self._steps[-1].start >= _STEP_SECONDS:
+            self._steps.append(_Step(start=start))
+        parts = {series: {h.bounds: h} for series, h in added.histograms.items()}
+        for sums in (self._steps[-1], self._total):
+            sums.add(added.values, parts)
         while len(self._steps) > 1 and self._steps[0].start < at - self._window:
-            self._steps.popleft()
+            old = self._steps.popleft()
+            self._total.add(old.values, old.histograms, -1)
 
     def _hit_ratios(self) -> dict[Series, float]:
-        queries, hits = self._sums(_QUERIES), self._sums(_HITS)
-        return {
-            Series(_HIT_RATIO, series.labels): min(hits[Series(_HITS, series.labels)] / asked, 1.0)
-            for series, asked in queries.items()
-            if asked > 0 and Series(_HITS, series.labels) in hits
-        }
-
-    def _sums(self, metric: str) -> dict[Series, float]:
-        total: dict[Series, float] = {}
-        for step in self._steps:
-            for series, value in step.values.items():
-                if series.metric == metric:
-                    total[series] = total.get(series, 0.0) + value
-        return total
+        found: dict[Series, float] = {}
+        for series, asked in self._total.values.items():
+            hits = self._total.values.get(Series(_HITS, series.labels))
+            if series.metric == _QUERIES and asked > 0 and hits is not None:
+                found[Series(_HIT_RATIO, series.labels)] = min(hits / asked, 1.0)
+        return found
 
     def _quantiles(self) -> dict[Series, float]:
         found: dict[Series, float] = {}
-        for series, parts in self.histograms().items():
+        for series, parts in self._total.histograms.items():
             phase = PHASE_OF_METRIC[series.metric]
             if not phase.quantiles:
                 continue
             for q in QUANTILES:
-                result = quantile(parts, q, phase.grid)
-                if result is None:
-                    continue
-                values = (result.estimate, result.lower, result.upper)
-                found |= zip(_quantile_series(series, phase.name, q), values, strict=True)
+                result = quantile(list(parts.values()), q, phase.grid)
+                if result is not None:
+                    values = (result.estimate, result.lower, result.upper)
+                    found |= zip(_quantile_series(series, phase.name, q), values, strict=True)
         return found
-
-    def histograms(self) -> dict[Series, list[Histogram]]:
-        """Observations of the window by series; several entries where bounds changed inside it."""
-        parts: dict[Series, Parts] = {}
-        for step in self._steps:
-            for series, by_bounds in step.histograms.items():
-                for histogram in by_bounds.values():
-                    _add_into(parts.setdefault(series, {}), histogram)
-        return {series: list(by_bounds.values()) for series, by_bounds in parts.items()}
 
 
 @lru_cache(maxsize=4096)
@@ -115,13 +115,8 @@ def _quantile_series(series: Series, phase: str, q: float) -> list[Series]:
     return [Series(_QUANTILE, labels({**base, "bound": bound})) for bound in ("estimate", "lower", "upper")]
 
 
-def _add_into(parts: Parts, histogram: Histogram) -> None:
-    known = parts.get(histogram.bounds)
-    parts[histogram.bounds] = histogram if known is None else add(known, histogram)
-
-
-def _merge(step: _Step, added: Increase) -> None:
-    for series, value in added.values.items():
-        step.values[series] = step.values.get(series, 0.0) + value
-    for series, histogram in added.histograms.items():
-        _add_into(step.histograms.setdefault(series, {}), histogram)
+def _add_into(parts: Parts, bounds: tuple[float, ...], histogram: Histogram, sign: int) -> None:
+    known = parts.get(bounds)
+    before = known.counts if known is not None else (0.0,) * len(histogram.counts)
+    counts = tuple([a + sign * b for a, b in zip(before, histogram.counts, strict=True)])
+    parts[bounds] = Histogram(bounds, counts)
