@@ -15,6 +15,7 @@ import uvicorn
 
 from exporters.__main__ import bind, parse_listen
 from exporters.config import ConfigError, Listen, default_path
+from exporters.fetch import resolve_in_many_threads
 from exporters.loader import Root
 from exporters.loader import load as load_file
 from inferwatch.console import MISUSED, CommandError
@@ -106,6 +107,7 @@ async def serve(
         app, log_config=None, log_level="warning", access_log=False, lifespan="on", server_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )  # fmt: skip
+    resolve_in_many_threads()
     server = _Server(settings, stop, started)
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     await server.serve(sockets=[bound])
