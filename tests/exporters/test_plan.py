@@ -17,17 +17,25 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporters import exposition, normalise, plan
 from exporters.normalise import Limits, Normaliser, Reading, TooManySamples
 from exporters.schema import METRICS, PHASE_OF_METRIC, Type
-from exporters.table import Field, Json, Over, Series, Source
+from exporters.table import Field, Frontend, Json, Over, Series, Source
+from exporters.tables import FRONTENDS
 from exporters.tables.vllm import VLLM
-from tests.exporters.recorded import IDENTITY, SWITCHED_OFF, VLLM_PAGES, page_id
+from tests.exporters.recorded import CAPTURES, IDENTITY, SWITCHED_OFF, VLLM_PAGES, page_id
 from tests.exporters.small_tables import COUNTER, GAUGE, HISTOGRAM, one, read, table, value
 
+PAIRS = [
+    (frontend, page)
+    for frontend in FRONTENDS.values()
+    for folder in sorted({frontend.framework, frontend.name})
+    for page in sorted((CAPTURES / folder).glob("**/*.prom"))
+]
+"""Every table with every page of its framework, also with those that it has nothing to read on."""
 READABLE = [p for p in VLLM_PAGES if SWITCHED_OFF not in p.name]
 SOME = [p for p in READABLE if p.stem in ("2-after", "1-mid62s", "A-2-after", "C-dp2-smallkv-1-mid03", "0-fresh")]
 
 
-def fresh(text: str, limits: Limits | None = None) -> Reading:
-    return Normaliser(VLLM, IDENTITY, limits or Limits()).normalise(text)
+def fresh(text: str, frontend: Frontend = VLLM, **limits: int) -> Reading:
+    return Normaliser(frontend, IDENTITY, Limits(**limits)).normalise(text)
 
 
 def shown(reading: Reading) -> tuple[object, ...]:
@@ -129,6 +137,20 @@ def test_a_page_says_the_same_after_several_rewritings(
     assert shown(fresh(text)) == expected
 
 
+@settings(max_examples=40)
+@given(
+    st.sampled_from(PAIRS),
+    st.sampled_from([shuffled, lines_repeated, labels_reversed, *OF_FORM]),
+    st.integers(0, 2**32),
+)
+def test_pages_of_every_frontend_say_the_same_however_they_are_written(
+    pair: tuple[Frontend, Path], rewritten: Rewriting, seed: int
+) -> None:
+    frontend, page = pair
+    text = page.read_text()
+    assert shown(fresh(rewritten(text, Random(seed)), frontend)) == shown(fresh(text, frontend))
+
+
 @pytest.mark.parametrize("page", [p for p in SOME if "fresh" not in p.name], ids=page_id)
 def test_without_headers_all_that_has_samples_stays(page: Path) -> None:
     text = page.read_text()
@@ -148,7 +170,7 @@ def test_strangers_are_counted_and_repeated_lines_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("page", VLLM_PAGES, ids=page_id)
-def test_a_server_exports_at_most_500_series_per_model_and_engine(page: Path) -> None:
+def test_a_vllm_server_exports_at_most_500_series_per_model_and_engine(page: Path) -> None:
     lines = exposition.read_samples(exposition.page([fresh(page.read_text()).chunks()]))
     per_engine = Counter((s.labels.get("model"), s.labels.get("engine")) for s in lines)
     assert max(per_engine.values(), default=0) <= 500
@@ -362,11 +384,14 @@ def spoiled(line: str, random: Random) -> str:
 
 
 @settings(max_examples=60)
-@given(st.sampled_from([p for p in READABLE if "fresh" not in p.name]), st.floats(0, 0.3), st.integers(0, 2**32))
-def test_whatever_a_page_holds_its_reading_is_a_sound_exposition(page: Path, share: float, seed: int) -> None:
+@given(st.sampled_from([p for p in PAIRS if "fresh" not in p[1].name]), st.floats(0, 0.3), st.integers(0, 2**32))
+def test_whatever_a_page_holds_its_reading_is_a_sound_exposition(
+    pair: tuple[Frontend, Path], share: float, seed: int
+) -> None:
+    frontend, page = pair
     random = Random(seed)
     lines = [spoiled(x, random) if random.random() < share else x for x in page.read_text().splitlines()]
-    reading = fresh("\n".join(lines), Limits(max_models=3))
+    reading = fresh("\n".join(lines), frontend, max_models=3)
     written = exposition.page([reading.chunks()])
     seen: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     for family in text_string_to_metric_families(written):
