@@ -7,10 +7,10 @@ UV_COMPILE := .venv/bin/uv pip compile pyproject.toml --quiet --universal --pyth
 	--annotation-style line --no-emit-index-url --custom-compile-command 'make lock' --extra monitor --group build
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test static check bench generate lock clean
+.PHONY: help setup run test static check bench conformance generate lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1 \2/' | while read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1 \2/' | while read -r name text; do printf '  make %-11s %s\n' "$$name" "$$text"; done
 
 setup: $(DEV_STAMP) ## Build .venv from the lock, with everything for development
 
@@ -32,6 +32,9 @@ check: static test ## Everything that CI runs: the static checks, then all tests
 
 bench: setup ## Run the benchmarks
 	.venv/bin/python -m bench $(ARGS)
+
+conformance: setup ## Hold a table to the metrics that a release declares (FRAMEWORK=vllm RELEASE=0.33.0)
+	.venv/bin/python -m conformance $(FRAMEWORK) $(RELEASE) $(ARGS)
 
 generate: setup ## Write the generated rules, dashboards and reference pages
 	.venv/bin/python -m inferwatch.generate

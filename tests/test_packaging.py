@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-OURS = {*PACKAGES, "migrations", "tests", "bench"}
+OURS = {*PACKAGES, "migrations", "tests", "bench", "conformance"}
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
 
@@ -28,13 +28,13 @@ def test_no_dependency_claims_a_name_of_ours() -> None:
 
 
 def test_every_package_is_in_the_wheel_and_under_the_import_rules() -> None:
-    found = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "bench", "migrations"}
+    found = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "bench", "conformance", "migrations"}
     assert found == set(PACKAGES) == set(PYPROJECT["tool"]["importlinter"]["root_packages"])
 
 
 def test_the_makefile_documents_the_targets_that_people_are_told_of() -> None:
     documented = re.findall(r"^([a-z]+):.*## \S", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    expected = {"help", "setup", "run", "test", "static", "check", "bench", "generate", "lock", "clean"}
+    expected = {"help", "setup", "run", "test", "static", "check", "bench", "conformance", "generate", "lock", "clean"}
     assert set(documented) == expected
     told = re.findall(r"\bmake ([a-z]+)\b", (ROOT / ".ci" / "run").read_text())
     assert set(told) <= expected
