@@ -516,7 +516,7 @@ SGLANG = Frontend(
         "decode_deferred_kv_release*", "prefill_delayer_*", "routing_key*", "num_unique_running_routing_keys",
         "num_streaming_sessions", "streaming_session_held_tokens", "failed_session_recoveries", "http_*",
         "evicted_tokens", "eviction_duration_seconds", "load_back_*", "backup_*", "backuped_tokens", "prefetch*",
-        "storage_prefetch_*", "encoder_*",
+        "storage_prefetch_*", "encoder_*", "diffusion_*",
     ),
     flags={"batch": "--max-running-requests", "kv_memory": "--mem-fraction-static", "prefix_caching":
            "--disable-radix-cache", "statistics": "--enable-metrics", "context": "--context-length"},
