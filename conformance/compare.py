@@ -104,7 +104,7 @@ class _Found:
 
     def gone(self, use: Use) -> Iterator[Gone]:
         instead = next((s for s in use.sources if self._holds(s, use)), None)
-        told = self._told(instead) if instead else ""
+        told = self._told(instead, use) if instead else ""
         for name in dict.fromkeys(name for source in use.sources for name in _names(source)):
             if not self._has(name, use):
                 yield Gone(self._wire(name), use.name, told)
@@ -117,8 +117,8 @@ class _Found:
                 if expected and family and family.kind and family.kind not in expected:
                     yield Retyped(self._wire(name), use.name, expected[0], family)
 
-    def _told(self, source: Source) -> str:
-        names = dict.fromkeys(map(self._wire, _names(source)))
+    def _told(self, source: Source, use: Use) -> str:
+        names = dict.fromkeys(self._wire(name) for name in _names(source) if self._has(name, use))
         return ", ".join(names or [describe(self._frontend, part) for part in source.parts])
 
     def _family(self, name: str, use: Use) -> Family | None:
