@@ -27,17 +27,27 @@ def page_id(path: Path) -> str:
 
 
 def side_documents(page: Path, frontend: Frontend) -> dict[str, object]:
-    """The bodies recorded in the run's `…-endpoints.json`, pruned as the sidecar prunes them."""
-    run = next((p for p in page.parent.glob("*-endpoints.json") if page.name.startswith(p.name[:-15])), None)
-    if run is None:
-        return {}
-    recorded = json.loads(run.read_text())
+    """The bodies recorded beside the page, pruned as the sidecar prunes them."""
+    recorded = _answers(page)
     found: dict[str, object] = {}
     for document in frontend.documents:
         answer = recorded.get(document.path.split("?")[0])
         if document.form is Form.JSON and answer and answer["status"] == 200:
             found[document.name] = keep(frontend, document.name, documents.parse(answer["body"]))
     return found
+
+
+def _answers(page: Path) -> dict[str, Any]:
+    """By path: of the page's run (`A-endpoints.json`) or of all pages of its release (`endpoints.json`)."""
+    runs = (
+        p for p in page.parent.glob("*endpoints.json") if page.name.startswith(p.name.removesuffix("endpoints.json"))
+    )
+    run = next(runs, None)
+    answers: dict[str, Any] = json.loads(run.read_text()) if run else {}
+    statistics = page.with_suffix(".v2_models_stats.json")
+    if statistics.exists():
+        answers["/v2/models/stats"] = {"status": 200, "body": statistics.read_text()}
+    return answers
 
 
 def normalise(page: Path, *, with_documents: bool = True, limits: Limits | None = None) -> Reading:

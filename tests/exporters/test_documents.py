@@ -16,7 +16,7 @@ from exporters.table import Document, Fold, Form, Frontend, Json, Over, Prefer, 
 from exporters.tables.vllm import VLLM
 from tests.exporters.recorded import CAPTURES
 
-STATISTICS = CAPTURES / "tensorrt_llm"
+STATISTICS = CAPTURES / "trtllm_serve"
 
 # LMDeploy's /distserve/engine_info, made by hand from its description: JSON inside a JSON string.
 ENGINE_INFO = json.dumps(
@@ -123,12 +123,12 @@ def test_what_utf8_or_a_float_cannot_hold_is_not_passed_on(raw: object, shown: o
 
 
 def recorded(version: str, state: str) -> object:
-    return json.loads((STATISTICS / f"serve_json_{version}_{state}.json").read_text())
+    return json.loads((STATISTICS / version / f"statistics-{state}.json").read_text())
 
 
 def true(version: str, state: str) -> Mapping[str, int | Mapping[str, int]]:
     found: Mapping[str, int | Mapping[str, int]] = json.loads(
-        (STATISTICS / f"serve_json_{version}_{state}.truth.json").read_text()
+        (STATISTICS / version / f"statistics-{state}.truth.json").read_text()
     )["engine_truth"]
     return found
 
@@ -140,7 +140,7 @@ USED = Json("stats", "kvCacheStats.usedNumBlocks")
 READS = ["fresh", "load1", "load2", "load2_second_reader", "load3", "idle", "idle_second_poll"]
 
 
-@pytest.mark.parametrize("version", ["v1.1-1.2", "main2026"])
+@pytest.mark.parametrize("version", ["1.1-1.2", "main2026"])
 def test_increments_add_up_over_all_reads_and_empty_reads_add_nothing(version: str) -> None:
     memory = Memory()
     for state in READS:
@@ -159,7 +159,7 @@ def test_a_value_that_not_every_record_has_adds_up_where_it_is() -> None:
     assert memory.read(DRAFTED, {"stats": [{"specDecodingStats": None}]}) == found
 
 
-@pytest.mark.parametrize("version", ["v1.1-1.2", "main2026"])
+@pytest.mark.parametrize("version", ["1.1-1.2", "main2026"])
 def test_a_held_total_outlives_empty_reads_and_a_last_value_does_not(version: str) -> None:
     memory = Memory()
     for state in READS:
@@ -170,7 +170,7 @@ def test_a_held_total_outlives_empty_reads_and_a_last_value_does_not(version: st
         assert (last == {}) is (document["stats"] == [])
 
 
-@pytest.mark.parametrize("version", ["v1.1-1.2", "main2026"])
+@pytest.mark.parametrize("version", ["1.1-1.2", "main2026"])
 def test_the_last_record_is_the_present(version: str) -> None:
     document = {"stats": recorded(version, "load2")}
     truth = true(version, "load2")
@@ -287,7 +287,7 @@ def test_numbers_that_json_should_not_hold_are_read_as_they_stand(value: float) 
 
 
 def test_the_recorded_documents_all_parse() -> None:
-    paths: list[Path] = sorted(CAPTURES.glob("tensorrt_llm/*stats.json"))
+    paths: list[Path] = sorted(CAPTURES.glob("triton/*/*stats.json"))
     assert paths
     for path in paths:
         assert read(Json("d", "name", records="model_stats", over=Over.FIRST), {"d": parse(path.read_text())})

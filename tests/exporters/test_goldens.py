@@ -1,4 +1,7 @@
-"""The whole normalised text of one page per release: any change of it shows as a difference to be read."""
+"""The whole normalised text of pages of every release: any change of it shows as a difference to be read.
+
+A new page becomes a golden when an empty `….expected` stands beside it and `--update-goldens` fills it.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,12 @@ import pytest
 
 from exporters import exposition
 from exporters.tables import FRONTENDS
-from tests.exporters.recorded import CAPTURES, normalise, page_id
+from tests.exporters.recorded import CAPTURES, normalise
 
-_MIDDLE = ("1-mid62s.prom", "A-1-mid12.prom", "C-dp2-smallkv-1-mid03.prom", "B-2api-ngram-1-mid05.prom")
-
-
-def releases() -> list[Path]:
-    return [folder for frontend in FRONTENDS for folder in sorted((CAPTURES / frontend).iterdir()) if folder.is_dir()]
+GOLDEN = [page for page in sorted(CAPTURES.glob("*/*/*.prom")) if page.with_suffix(".expected").exists()]
 
 
-GOLDEN = [folder / name for folder in releases() for name in _MIDDLE if (folder / name).exists()]
-
-
-@pytest.mark.parametrize("page", GOLDEN, ids=page_id)
+@pytest.mark.parametrize("page", GOLDEN, ids=lambda page: str(page.relative_to(CAPTURES)))
 def test_the_normalised_text_is_the_expected_one(page: Path, update_goldens: bool) -> None:
     text = exposition.page([normalise(page).chunks()])
     expected = page.with_suffix(".expected")
@@ -29,5 +25,7 @@ def test_the_normalised_text_is_the_expected_one(page: Path, update_goldens: boo
     assert text == expected.read_text()
 
 
-def test_every_release_has_a_golden() -> None:
-    assert {page.parent for page in GOLDEN} == set(releases())
+def test_every_frontend_has_captures_and_every_release_has_a_golden_and_an_origin() -> None:
+    assert {folder.name for folder in CAPTURES.iterdir()} == FRONTENDS.keys()
+    assert {page.parent for page in GOLDEN} == {folder for folder in CAPTURES.glob("*/*") if folder.is_dir()}
+    assert all((CAPTURES / name / "ORIGIN.md").exists() for name in FRONTENDS)

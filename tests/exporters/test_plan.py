@@ -26,8 +26,8 @@ from tests.exporters.small_tables import COUNTER, GAUGE, HISTOGRAM, one, read, t
 PAIRS = [
     (frontend, page)
     for frontend in FRONTENDS.values()
-    for folder in sorted({frontend.framework, frontend.name})
-    for page in sorted((CAPTURES / folder).glob("**/*.prom"))
+    for page in sorted(CAPTURES.glob("*/*/*.prom"))
+    if FRONTENDS[page.parent.parent.name].framework == frontend.framework
 ]
 """Every table with every page of its framework, also with those that it has nothing to read on."""
 READABLE = [p for p in VLLM_PAGES if SWITCHED_OFF not in p.name]
@@ -409,3 +409,31 @@ def test_whatever_a_page_holds_its_reading_is_a_sound_exposition(
         assert histogram.is_monotone()
         assert PHASE_OF_METRIC[series.metric].metric == series.metric
     assert all(METRICS[s.metric].type is not Type.HISTOGRAM for s in reading.values)
+
+
+N = 2000
+APART = ("num_requests_waiting", "num_requests_swapped")
+TTFT = "vllm:time_to_first_token_seconds_bucket"
+ENDLESS = {
+    "engines": "".join(f'vllm:{n}{{engine="{i}"}} 1\n' for i in range(N) for n in APART),
+    "other engines in each name": "".join(f'vllm:{n}{{engine="{n}{i}"}} 1\n' for i in range(N) for n in APART),
+    "models": "".join(f'vllm:{n}{{model_name="{i}"}} 1\n' for i in range(N) for n in APART),
+    "engines in one name and models in another": "".join(
+        f'vllm:{APART[0]}{{engine="{i}"}} 1\nvllm:{APART[1]}{{model_name="{i}"}} 1\n' for i in range(N)
+    ),
+    "settings of engines": "".join(f'vllm:cache_config_info{{engine="{i}",block_size="{i}"}} 1\n' for i in range(N)),
+    "bounds": "".join(f'{TTFT}{{le="{i}"}} 1\n' for i in range(N)),
+    "broken histograms": "".join(f'{TTFT}{{le="1",engine="{i}"}} 1\n' for i in range(N)) + "vllm:x 1\n" * N,
+    "families": "".join(f"vllm:f{i} 1\n" for i in range(N)),
+    "labels": "".join(f'vllm:generation_tokens_total{{x="{i}"}} 1\n' for i in range(N)),
+    "reasons": "".join(f'vllm:request_success_total{{finished_reason="{i}"}} 1\n' for i in range(N)),
+    "processes": "".join(f'vllm:num_requests_running{{pid="{i}"}} {i}\n' for i in range(N)),
+    "a name": f'vllm:num_requests_running{{model_name="{"m" * 1000 * N}"}} 1\n',
+}
+
+
+@pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS)
+def test_a_page_that_tells_apart_without_end_is_read_in_time_that_grows_with_its_length(text: str) -> None:
+    """With each pair of its series compared, or each engine put beside each model, this would not come to an end."""
+    reading = fresh(text)
+    assert len(exposition.page([reading.chunks()])) < 10_000_000

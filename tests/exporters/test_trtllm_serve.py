@@ -16,20 +16,19 @@ from exporters.histogram import quantile
 from exporters.normalise import Normaliser, Reading
 from exporters.schema import METRICS, PHASES
 from exporters.table import Form, TokenTiming, keep
-from exporters.tables import FRONTENDS
 from exporters.tables.trtllm_serve import TRTLLM_SERVE as TABLE
 from tests.exporters.recorded import CAPTURES, IDENTITY, count, independent, total, truth
 
 
 def capture(name: str) -> Path:
-    return CAPTURES / "tensorrt_llm" / name
+    return CAPTURES / "trtllm_serve" / name
 
 
 STATES = ("fresh", "load1", "load2", "load3", "idle")
-BARE, NEW = "v1.1-1.2", "main2026"
+BARE, NEW = "1.1-1.2", "main2026"
 MODEL = "Llama-3.1-8B-Instruct"
 MODELS = {"object": "list", "data": [{"id": MODEL, "object": "model", "created": 1, "owned_by": "tensorrt_llm"}]}
-PAGES = [f"serve_prom_{r}_{s}.prom" for r in (BARE, NEW) for s in STATES if (r, s) != (BARE, "fresh")]
+PAGES = [f"{r}/page-{s}.prom" for r in (BARE, NEW) for s in STATES if (r, s) != (BARE, "fresh")]
 FED = [name for name in PAGES if "fresh" not in name]
 POLLED = {"llm_requests_running", "llm_requests_waiting"}
 
@@ -43,11 +42,6 @@ time_to_first_token_seconds_count{engine_type="undefined",model_name="undefined"
 # TYPE request_success_total counter
 request_success_total{engine_type="undefined",finished_reason="stop",model_name="undefined"} 5
 """
-
-
-@pytest.fixture
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FRONTENDS, TABLE.name, TABLE)
 
 
 def side(**parsed: object) -> dict[str, object]:
@@ -64,7 +58,7 @@ def page(name: str) -> Reading:
 
 
 def records(release: str, state: str) -> Any:
-    return json.loads(capture(f"serve_json_{release}_{state}.json").read_text())
+    return json.loads(capture(f"{release}/statistics-{state}.json").read_text())
 
 
 def true_values(name: str) -> Any:
@@ -107,7 +101,7 @@ def test_every_page_is_read_whole(name: str) -> None:
 
 
 def test_a_fresh_page_of_no_byte_is_a_finding_and_no_zero_load() -> None:
-    reading = page(f"serve_prom_{BARE}_fresh.prom")
+    reading = page(f"{BARE}/page-fresh.prom")
     assert not reading.available
     assert [f.reason for f in reading.findings] == ["empty_body"]
     assert {s.metric for s in reading.values} == {"llm_server_info", "llm_server_state"}
@@ -115,7 +109,7 @@ def test_a_fresh_page_of_no_byte_is_a_finding_and_no_zero_load() -> None:
 
 
 def test_a_fresh_page_of_2026_tells_the_configuration_and_no_load() -> None:
-    reading = page(f"serve_prom_{NEW}_fresh.prom")
+    reading = page(f"{NEW}/page-fresh.prom")
     assert reading.available
     assert total(reading, "llm_requests_running") is None
     assert status(reading, "llm_requests_running") == ("unavailable", "appears with the first finished request")
@@ -146,7 +140,7 @@ def test_pages_show_the_totals_of_the_requests_that_finished(name: str) -> None:
 
 
 def test_when_all_has_finished_cached_and_drafted_tokens_are_the_true_ones() -> None:
-    name = f"serve_prom_{NEW}_idle.prom"
+    name = f"{NEW}/page-idle.prom"
     reading, true = page(name), true_values(name)["engine_truth"]["totals"]
     assert total(reading, "llm_prefix_cache_hit_tokens_total") == true["cached_tokens"]
     assert total(reading, "llm_spec_decode_draft_tokens_total") == true["drafted"]
@@ -206,7 +200,7 @@ def test_json_statistics_read_one_after_the_other_add_up_to_the_truth(release: s
     assert not poller.get(records(release, "fresh")).available
     for state in STATES[1:]:
         reading, last = poller.get(records(release, state)), records(release, state)[-1]
-        true = true_values(f"serve_json_{release}_{state}.json")["engine_truth"]
+        true = true_values(f"{release}/statistics-{state}.json")["engine_truth"]
         assert reading.available
         assert reading.findings == ()
         assert total(reading, "llm_requests_finished_total", reason="unknown") == true["totals"]["finished"]
@@ -224,7 +218,7 @@ def test_json_statistics_read_one_after_the_other_add_up_to_the_truth(release: s
 @pytest.mark.parametrize(("release", "tolerance"), [(BARE, 0), (NEW, 0.01)])
 def test_tokens_from_json_statistics_are_right_when_all_has_finished(release: str, tolerance: float) -> None:
     reading = Poller().run(release, STATES)
-    true = true_values(f"serve_json_{release}_idle.json")["engine_truth"]["totals"]
+    true = true_values(f"{release}/statistics-idle.json")["engine_truth"]["totals"]
     assert total(reading, "llm_prompt_tokens_total") == true["prompt_tokens"]
     # Tokens that speculation produced beyond a stop are counted, and thrown away by the server.
     assert total(reading, "llm_generation_tokens_total") == pytest.approx(true["gen_tokens"], rel=tolerance)
@@ -251,7 +245,7 @@ def test_records_that_another_reader_took_are_missing_and_said_to_be() -> None:
     poller = Poller()
     poller.get(records(NEW, "load1"), records(NEW, "load2_second_reader"))
     reading = poller.run(NEW, ("load3", "idle"))
-    true = true_values(f"serve_json_{NEW}_idle.json")["engine_truth"]["totals"]
+    true = true_values(f"{NEW}/statistics-idle.json")["engine_truth"]["totals"]
     taken = sum(r["numCompletedRequests"] for r in records(NEW, "load2"))
     assert taken == 20
     assert total(reading, "llm_requests_finished_total") == true["finished"] - taken
@@ -306,7 +300,7 @@ def test_ranks_of_attention_data_parallelism_stay_apart() -> None:
 
 
 def test_bare_families_and_json_statistics_complete_each_other() -> None:
-    reading = Poller(capture(f"serve_prom_{BARE}_load2.prom").read_text()).run(BARE, ("load1", "load2"))
+    reading = Poller(capture(f"{BARE}/page-load2.prom").read_text()).run(BARE, ("load1", "load2"))
     by_reason = {r: total(reading, "llm_requests_finished_total", reason=r) for r in ("length", "stop", "abort")}
     assert by_reason == {"length": 10, "stop": 3, "abort": 1}
     assert total(reading, "llm_requests_running") == 16
@@ -335,10 +329,10 @@ def test_one_gauge_of_several_processes_is_the_largest() -> None:
 
 
 def test_the_names_of_a_dynamo_worker_are_the_same_names() -> None:
-    text = capture(f"serve_prom_{NEW}_load2.prom").read_text()
+    text = capture(f"{NEW}/page-load2.prom").read_text()
     for prefix in ("trtllm_", "trtllm:"):
         reading = read(text.replace("trtllm_", prefix))
-        assert reading.values == page(f"serve_prom_{NEW}_load2.prom").values
+        assert reading.values == page(f"{NEW}/page-load2.prom").values
         assert reading.findings == ()
 
 
@@ -370,16 +364,14 @@ def test_block_counters_stand_in_where_prompts_are_not_counted_in_tokens() -> No
     assert total(read(first), "llm_prefix_cache_hit_ratio") == 0.3
 
 
-@pytest.mark.usefixtures("registered")
 def test_pages_are_recognised_without_a_word_of_configuration() -> None:
     for name in PAGES:
         found = detect.detect(capture(name).read_text())
         assert (found.frontend, found.finding) == (TABLE, None), name
 
 
-@pytest.mark.usefixtures("registered")
 def test_json_where_a_page_is_expected_and_no_page_at_all_have_their_remedies() -> None:
-    for body in ("[]", capture(f"serve_json_{BARE}_load1.json").read_text()):
+    for body in ("[]", capture(f"{BARE}/statistics-load1.json").read_text()):
         finding = detect.detect(body, "application/json").finding
         assert finding is not None
         assert (finding.reason, "/prometheus/metrics" in finding.remedy) == ("json_body", True)
@@ -398,13 +390,9 @@ def test_the_statistics_are_read_by_one_poller_and_health_costs_no_request() -> 
 
 
 @pytest.mark.parametrize("release", [BARE, NEW])
-def test_the_normalised_text_is_the_expected_one(release: str, update_goldens: bool) -> None:
-    readings = {
-        f"serve_prom_{release}_load2.expected": page(f"serve_prom_{release}_load2.prom"),
-        f"serve_json_{release}_load2.expected": Poller().run(release, ("fresh", "load1", "load2")),
-    }
-    for name, reading in readings.items():
-        text = exposition.page([reading.chunks()])
-        if update_goldens:
-            capture(name).write_text(text)
-        assert text == capture(name).read_text(), name
+def test_the_normalised_text_of_json_statistics_is_the_expected_one(release: str, update_goldens: bool) -> None:
+    text = exposition.page([Poller().run(release, ("fresh", "load1", "load2")).chunks()])
+    expected = capture(f"{release}/statistics-load2.expected")
+    if update_goldens:
+        expected.write_text(text)
+    assert text == expected.read_text()

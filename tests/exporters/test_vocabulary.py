@@ -45,7 +45,7 @@ def counts(observed: list[float], bounds: tuple[float, ...]) -> tuple[float, ...
 # Folds
 
 
-@pytest.mark.parametrize("run", ["v0523_tp1__2_load", "v0523_tp2__1_load", "v0523_tp2_allsched__1_load"])
+@pytest.mark.parametrize("run", ["0.5.23/tp1-2_load", "0.5.23/tp2-1_load", "0.5.23/tp2_allsched-1_load"])
 def test_first_takes_the_requests_that_every_rank_repeats_once(run: str) -> None:
     true = truth(f"sglang/{run}.json")
     retracted = sglang(Series("num_retracted_requests_total"), run, COUNTER)
@@ -57,7 +57,7 @@ def test_first_takes_the_requests_that_every_rank_repeats_once(run: str) -> None
 
 
 def test_without_a_fold_the_ranks_would_add_up() -> None:
-    text = capture("sglang/v0523_tp2__1_load.prom")
+    text = capture("sglang/0.5.23/tp2-1_load.prom")
     assert value(read(one(Series("num_retracted_requests_total"), COUNTER, prefix="sglang"), text), COUNTER) == 2 * 54
 
 
@@ -68,8 +68,8 @@ def attention_dp(text: str) -> str:
 
 @pytest.mark.parametrize("made", [str, attention_dp], ids=["replicas", "data-parallel attention"])
 def test_engine_keeps_replicas_apart(made: Any) -> None:
-    text = made(capture("sglang/v0523_dp2__1_load.prom"))
-    ranks = truth("sglang/v0523_dp2__1_load.json")["now"]["per_rank"]
+    text = made(capture("sglang/0.5.23/dp2-1_load.prom"))
+    ranks = truth("sglang/0.5.23/dp2-1_load.json")["now"]["per_rank"]
     fields = (
         Field(GAUGE, Source(Series("num_running_reqs"))),
         Field(COUNTER, Source(Series("prompt_tokens_total"))),
@@ -84,20 +84,20 @@ def test_engine_keeps_replicas_apart(made: Any) -> None:
 
 @pytest.mark.parametrize(("name", "key"), [("num_queue_reqs", "waiting"), ("num_running_reqs", None)])
 def test_total_takes_the_series_that_already_is_the_sum(name: str, key: str | None) -> None:
-    run = "v0523_priority__1_load"
+    run = "0.5.23/priority-1_load"
     (rank,) = truth(f"sglang/{run}.json")["now"]["per_rank"]
     # The running batch is as of the last prefill report, without the three requests in prefill.
     assert value(sglang(Series(name), run)) == (rank[key] if key else rank["running"] - 3) == 13
 
 
 def test_total_adds_the_parts_where_the_sum_is_not_there() -> None:
-    text = re.sub(r'.*priority="".*\n', "", capture("sglang/v0523_priority__1_load.prom"))
+    text = re.sub(r'.*priority="".*\n', "", capture("sglang/0.5.23/priority-1_load.prom"))
     reading = read(one(Series("num_queue_reqs"), prefix="sglang", folds=SGLANG_FOLDS), text)
     assert value(reading) == 2 + 5 + 6 == 13
 
 
 def test_sum_adds_disjoint_parts_and_a_series_may_fold_otherwise_than_the_table() -> None:
-    run = "v0523_priority__1_load"
+    run = "0.5.23/priority-1_load"
     true = truth(f"sglang/{run}.json")
     prompt = sglang(Series("prompt_tokens_total", fold={"priority": Fold.SUM}), run, COUNTER)
     assert value(prompt, COUNTER) == true["aggregates"]["prompt_tokens_finished"] == 217362
@@ -162,11 +162,11 @@ def test_histograms_fold_whole(fold: Fold, expected: tuple[float, ...]) -> None:
 
 
 def test_a_recorded_process_label_collapses() -> None:
-    reading = sglang(Series("num_retracted_reqs"), "v0523_tp2__1_load")
+    reading = sglang(Series("num_retracted_reqs"), "0.5.23/tp2-1_load")
     assert value(reading) == 1
     trt = read(
         one(Series("kv_cache_utilization"), "llm_kv_cache_utilization_ratio", prefix="trtllm_", folds=SGLANG_FOLDS),
-        capture("tensorrt_llm/serve_prom_main2026_load2.prom"),
+        capture("trtllm_serve/main2026/page-load2.prom"),
     )
     assert value(trt, "llm_kv_cache_utilization_ratio") == 325 / 512
 
@@ -189,7 +189,7 @@ ENTRY = {"model": Prefer("ensemble", "tensorrt_llm_bls", "tensorrt_llm")}
 
 
 def triton(*fields: Field, state: str = "load2", run: str = "cppnames018") -> Reading:
-    text = capture(f"tensorrt_llm/triton251_{run}_{state}.prom")
+    text = capture(f"triton/24.10/{run}-{state}.prom")
     return read(table(*fields, documents=("models",), **TRITON), text, {"models": {"name": "llama"}})
 
 
@@ -202,7 +202,7 @@ def test_where_prefer_takes_the_entry_model_alone(state: str) -> None:
     reading = triton(
         Field("llm_requests_finished_total", Source(Series("nv_inference_request_success", ENTRY))), state=state
     )
-    client = truth(f"tensorrt_llm/triton251_cppnames018_{state}.truth.json")["client_view"]
+    client = truth(f"triton/24.10/cppnames018-{state}.truth.json")["client_view"]
     assert value(reading, "llm_requests_finished_total") == client["ok"]
 
 
@@ -231,7 +231,7 @@ def test_where_takes_one_kind_of_a_family_that_holds_several(state: str) -> None
         Field(GAUGE, Source(blocks("fraction"))),
         state=state,
     )
-    true = truth(f"tensorrt_llm/triton251_cppnames018_{state}.truth.json")["engine_truth_after_scrape"]
+    true = truth(f"triton/24.10/cppnames018-{state}.truth.json")["engine_truth_after_scrape"]
     ratio = value(reading, "llm_kv_cache_utilization_ratio")
     assert ratio == pytest.approx(true["used_blocks"] / true["max_blocks"])
     assert ratio == pytest.approx(value(reading), abs=1e-6)
@@ -249,7 +249,7 @@ def test_a_value_that_means_unknown_is_dropped_and_never_0() -> None:
 
 @pytest.mark.parametrize("state", ["1_load", "8_just_drained"])
 def test_where_takes_several_values_together(state: str) -> None:
-    run = f"v0523_lightload_tp1__{state}"
+    run = f"0.5.23/lightload_tp1-{state}"
     true = truth(f"sglang/{run}.json")["aggregates"]
     hits = Series("prefill_effective_tokens_total", {"mode": ("device_hit", "host_hit", "storage_hit")})
     assert value(sglang(hits, run, COUNTER), COUNTER) == true["prefill_hit_tokens"]
@@ -258,7 +258,7 @@ def test_where_takes_several_values_together(state: str) -> None:
 
 
 def test_where_selects_histograms_too() -> None:
-    run = "v0523_tp2__1_load"
+    run = "0.5.23/tp2-1_load"
     stage = Series("per_stage_req_latency_seconds", {"stage": "prefill_forward"})
     found = only_histogram(sglang(stage, run, "llm_prefill_time_seconds"))
     true = truth(f"sglang/{run}.json")["fed_histograms"]["prefill_dur"]
@@ -266,10 +266,10 @@ def test_where_selects_histograms_too() -> None:
 
 
 def test_scale_brings_milliseconds_to_seconds_bounds_and_sum_included() -> None:
-    text = capture("tensorrt_llm/triton252_assembled_firstresponse_load3.prom")
+    text = capture("triton/24.11/firstresponse-load3.prom")
     term = Series("nv_inference_first_response_histogram_ms", ENTRY, scale=1e-3)
     found = only_histogram(read(one(term, HISTOGRAM, prefix="", model_label=""), text))
-    seconds = [ms / 1000 for ms in truth("tensorrt_llm/triton252_assembled_firstresponse_load3.truth.json")["ttft_ms"]]
+    seconds = [ms / 1000 for ms in truth("triton/24.11/firstresponse-load3.truth.json")["ttft_ms"]]
     assert found.bounds == (0.1, 0.5, 2.0, 5.0)
     assert found.counts == counts(seconds, found.bounds)
     assert found.sum == pytest.approx(sum(seconds), abs=1e-3)
@@ -287,7 +287,7 @@ def test_scale_brings_microseconds_to_seconds_in_a_counter_without_total() -> No
 
 
 def test_not_a_number_in_any_spelling_is_dropped() -> None:
-    text = capture("tensorrt_llm/triton251_pybackend018_summaries_fresh.prom")
+    text = capture("triton/24.10/pybackend018_summaries-fresh.prom")
     assert " Nan\n" in text
     term = Series("nv_inference_request_summary_us", {**ENTRY, "quantile": "0.5"}, scale=1e-6)
     reading = read(one(term, prefix="", model_label=""), text)
@@ -298,7 +298,7 @@ def test_not_a_number_in_any_spelling_is_dropped() -> None:
 @pytest.mark.parametrize("state", ["load1", "load2", "load3", "idle"])
 def test_a_sample_of_a_histogram_may_be_a_counter_of_its_own(state: str) -> None:
     reading = triton(Field(COUNTER, Source(Series("nv_llm_input_token_len_sum"))), state=state)
-    true = truth(f"tensorrt_llm/triton251_cppnames018_{state}.truth.json")["engine_truth_before_scrape"]
+    true = truth(f"triton/24.10/cppnames018-{state}.truth.json")["engine_truth_before_scrape"]
     assert value(reading, COUNTER) == true["totals"]["prompt_tokens"]
 
 
@@ -309,12 +309,12 @@ REASONS = Keep(
 )
 
 
-@pytest.mark.parametrize(("run", "prefix"), [("v1.1-1.2", ""), ("main2026", "trtllm_")])
+@pytest.mark.parametrize(("run", "prefix"), [("1.1-1.2", ""), ("main2026", "trtllm_")])
 def test_keep_carries_a_label_over_and_translates_it(run: str, prefix: str) -> None:
     term = Series("request_success_total", keep={"finished_reason": REASONS})
-    text = capture(f"tensorrt_llm/serve_prom_{run}_load2.prom")
+    text = capture(f"trtllm_serve/{run}/page-load2.prom")
     reading = read(one(term, FINISHED, prefix=prefix), text)
-    true = truth(f"tensorrt_llm/serve_prom_{run}_load2.truth.json")["engine_truth"]["totals"]["by_reason"]
+    true = truth(f"trtllm_serve/{run}/page-load2.truth.json")["engine_truth"]["totals"]["by_reason"]
     assert values(reading, FINISHED, "reason") == {
         "stop": true["stop"],
         "length": true["length"],
@@ -342,7 +342,7 @@ def test_add_sets_a_label_and_parts_stand_side_by_side() -> None:
     failure = Series("nv_inference_request_failure", ENTRY, fold={"reason": Fold.SUM}, add={"reason": "error"})
     success = Series("nv_inference_request_success", ENTRY, add={"reason": "unknown"})
     reading = triton(Field(FINISHED, Source(success, failure)), state="idle")
-    client = truth("tensorrt_llm/triton251_cppnames018_idle.truth.json")["client_view"]
+    client = truth("triton/24.10/cppnames018-idle.truth.json")["client_view"]
     # The one failing request counts twice in the ensemble: once more for its backend.
     assert values(reading, FINISHED, "reason") == {"unknown": client["ok"], "error": 2 * client["err"]}
 
@@ -351,9 +351,9 @@ def test_parts_that_yield_one_series_add_up() -> None:
     success = Series("request_success_total", keep={"finished_reason": REASONS})
     error = Series("request_error_total", fold={"http_code": Fold.SUM}, add={"reason": "error"})
     frontend = table(Field(FINISHED, Source(success, error)), prefix="trtllm_")
-    reading = read(frontend, capture("tensorrt_llm/serve_prom_main2026_idle.prom"))
+    reading = read(frontend, capture("trtllm_serve/main2026/page-idle.prom"))
     assert values(reading, FINISHED, "reason") == {"stop": 28, "length": 57, "abort": 5, "error": 0 + 2}
-    before = read(frontend, capture("tensorrt_llm/serve_prom_main2026_load2.prom"))
+    before = read(frontend, capture("trtllm_serve/main2026/page-load2.prom"))
     assert values(before, FINISHED, "reason")["error"] == 0
 
 
@@ -362,8 +362,8 @@ def test_a_gauge_that_only_counts_up_becomes_the_counter_that_it_is(state: str) 
     ok = Series("num_requests_succeeded", add={"reason": "unknown"})
     failed = Series("num_requests_failed", add={"reason": "error"})
     frontend = table(Field(FINISHED, Source(ok, failed)), prefix="lmdeploy")
-    reading = read(frontend, capture(f"lmdeploy/lmdeploy-0.18.0-{state}.prom"))
-    shown = truth(f"lmdeploy/lmdeploy-0.18.0-{state}.json")["gauges_as_of_last_refresh"]
+    reading = read(frontend, capture(f"lmdeploy/0.18.0/{state}.prom"))
+    shown = truth(f"lmdeploy/0.18.0/{state}.json")["gauges_as_of_last_refresh"]
     assert values(reading, FINISHED, "reason") == {"unknown": shown["succeeded"], "error": shown["failed"]}
     assert f"# TYPE {FINISHED} counter" in exposition.page([reading.chunks()])
 
@@ -377,7 +377,7 @@ LMDEPLOY_REASONS = Keep(
 
 def test_python_names_of_reasons_are_values_like_others() -> None:
     term = Series("request_success_total", keep={"finished_reason": LMDEPLOY_REASONS})
-    reading = read(one(term, FINISHED, prefix="lmdeploy"), capture("lmdeploy/lmdeploy-0.18.0-mid-2.prom"))
+    reading = read(one(term, FINISHED, prefix="lmdeploy"), capture("lmdeploy/0.18.0/mid-2.prom"))
     assert values(reading, FINISHED, "reason") == {"unknown": 124, "abort": 0, "error": 0}
 
 
@@ -412,10 +412,10 @@ def test_the_openmetrics_form_of_a_page_says_the_same() -> None:
         Field(HISTOGRAM, Source(Series("time_to_first_token_seconds"))),
         Field("llm_process_start_time_seconds", Source(Series("@process_start_time_seconds"))),
     )
-    text = capture("lmdeploy/lmdeploy-0.18.0-mid-2.prom")
-    rewritten = capture("lmdeploy/lmdeploy-0.18.0-mid-2.openmetrics")
+    text = capture("lmdeploy/0.18.0/mid-2.prom")
+    rewritten = capture("lmdeploy/0.18.0/mid-2.openmetrics")
     readings = [read(table(*fields, prefix="lmdeploy"), t) for t in (text, rewritten)]
-    true = truth("lmdeploy/lmdeploy-0.18.0-mid-2.json")
+    true = truth("lmdeploy/0.18.0/mid-2.json")
     for reading in readings:
         assert value(reading) == true["gauges_as_of_last_refresh"]["running"] == 16
         assert value(reading, COUNTER) == true["expected_counters"]["lmdeploy:generation_tokens_total"]

@@ -99,7 +99,7 @@ def test_each_engine_has_its_own_state() -> None:
 def test_a_state_that_one_document_tells_holds_for_every_engine() -> None:
     term = Json("health", "status", values={"healthy": "awake", "sleeping": "sleeping"})
     frontend = one(Series("num_running_reqs"), prefix="sglang", folds=SGLANG_FOLDS, facts={"state": term})
-    text = capture("sglang/v0523_dp2__1_load.prom")
+    text = capture("sglang/0.5.23/dp2-1_load.prom")
     assert state(read(frontend, text, {"health": {"status": "sleeping"}})) == [("0", "sleeping"), ("1", "sleeping")]
     assert state(read(frontend, text, {"health": {"status": "unheard of"}})) == [("0", "unknown"), ("1", "unknown")]
 
@@ -118,7 +118,7 @@ def test_a_role_that_a_label_tells_stands_in_every_series() -> None:
     roles = {"unified": "unified", "prefill": "prefill", "decode": "decode"}
     term = Label("num_running_reqs", "engine_type", Read.TEXT, values=roles)
     frontend = one(Series("num_running_reqs"), prefix="sglang", folds=SGLANG_FOLDS, facts={"role": term})
-    text = capture("sglang/v0523_tp1__1_load.prom")
+    text = capture("sglang/0.5.23/tp1-1_load.prom")
     for wire, shown in [("unified", "unified"), ("decode", "decode"), ("dynamic", "unified")]:
         reading = read(frontend, text.replace('engine_type="unified"', f'engine_type="{wire}"'))
         assert {s.label("role") for s in reading.values} == {shown}
@@ -197,7 +197,7 @@ def test_kept_labels_go_through_a_calculation() -> None:
     assert values(reading, FINISHED, "reason") == {"stop": 48, "length": 80, "abort": 0}
 
 
-@pytest.mark.parametrize("run", ["v0523_dp2__1_load", "v0523_tp2__1_load", "v0523_tp1__2_load"])
+@pytest.mark.parametrize("run", ["0.5.23/dp2-1_load", "0.5.23/tp2-1_load", "0.5.23/tp1-2_load"])
 def test_a_share_is_calculated_per_replica(run: str) -> None:
     ratio = "llm_kv_cache_utilization_ratio"
     used = Calc("/", Series("kv_used_tokens"), Series("max_total_num_tokens"))
@@ -209,8 +209,8 @@ def test_a_share_is_calculated_per_replica(run: str) -> None:
 def test_queues_add_up_as_far_as_they_are_there() -> None:
     names = ("num_requests_waiting", "num_api_requests_waiting", "num_grammar_queue_reqs")
     waiting = Calc("+", *map(Series, names), need=Need.ANY)
-    reading = read(one(waiting, prefix="lmdeploy"), capture("lmdeploy/lmdeploy-0.18.0-mid-2.prom"))
-    shown = truth("lmdeploy/lmdeploy-0.18.0-mid-2.json")["gauges_as_of_last_refresh"]
+    reading = read(one(waiting, prefix="lmdeploy"), capture("lmdeploy/0.18.0/mid-2.prom"))
+    shown = truth("lmdeploy/0.18.0/mid-2.json")["gauges_as_of_last_refresh"]
     assert value(reading) == shown["waiting"] + shown["api_waiting"] == 20
     assert status(reading).source == "lmdeploy:num_requests_waiting, lmdeploy:num_api_requests_waiting"
 
@@ -218,14 +218,14 @@ def test_queues_add_up_as_far_as_they_are_there() -> None:
 def test_the_api_queue_is_what_neither_runs_nor_waits_in_the_engine() -> None:
     names = ("num_requests_unfinished", "num_requests_running", "num_requests_waiting")
     reading = read(
-        one(Calc("-", *map(Series, names), floor=0), prefix="lmdeploy"), capture("lmdeploy/lmdeploy-0.9.2-mid-2.prom")
+        one(Calc("-", *map(Series, names), floor=0), prefix="lmdeploy"), capture("lmdeploy/0.9.2/mid-2.prom")
     )
-    shown = truth("lmdeploy/lmdeploy-0.9.2-mid-2.json")["gauges_as_of_last_refresh"]
+    shown = truth("lmdeploy/0.9.2/mid-2.json")["gauges_as_of_last_refresh"]
     assert value(reading) == shown["unfinished"] - shown["running"] - shown["waiting"] == 35
 
 
 def test_accepted_drafts_are_tokens_without_those_of_the_verify_steps() -> None:
-    run = "v0523_spec_lora_hicache__8_just_drained"
+    run = "0.5.23/spec_lora_hicache-8_just_drained"
     true = truth(f"sglang/{run}.json")["aggregates"]
     term = Calc("-", Series("generation_tokens_total"), Series("spec_verify_calls_total"), floor=0)
     accepted = value(sglang(term, run, COUNTER), COUNTER)
@@ -240,7 +240,7 @@ def test_blocks_become_tokens_by_the_size_that_the_page_tells() -> None:
         Field(GAUGE, Source(Calc("*", Series("kv_cache_max_blocks"), Series("kv_cache_tokens_per_block")))),
     )
     reading = read(
-        table(*fields, prefix="trtllm_", folds=SGLANG_FOLDS), capture("tensorrt_llm/serve_prom_main2026_load2.prom")
+        table(*fields, prefix="trtllm_", folds=SGLANG_FOLDS), capture("trtllm_serve/main2026/page-load2.prom")
     )
     assert value(reading, COUNTER) == 312 * 32
     assert value(reading) == 512 * 32

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from exporters import exposition
 from exporters.exposition import read_samples
+from exporters.tables import FRONTENDS
 from exporters.wire import Page, families, index, parse_version, stem
 from tests.exporters.recorded import CAPTURES
 
 PAGES = sorted(p for kind in ("prom", "openmetrics") for p in CAPTURES.glob(f"**/*.{kind}"))
-PREFIXES = {"vllm": ("vllm",), "sglang": ("sglang",), "lmdeploy": ("lmdeploy",)}
 
 
 def prefixes_of(path: Path) -> tuple[str, ...]:
-    return PREFIXES.get(path.relative_to(CAPTURES).parts[0], ("trtllm_", ""))
+    return FRONTENDS[path.relative_to(CAPTURES).parts[0]].prefixes
 
 
 def page(text: str, *prefixes: str) -> Page:

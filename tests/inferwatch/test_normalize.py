@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from demo.replay import CAPTURES
 from exporters import schema
+from exporters.tables import FRONTENDS
 from tests.inferwatch.command import Command
 
 RUN_A = CAPTURES / "vllm-0.32.0-A"
@@ -154,7 +155,7 @@ def test_a_frontend_can_be_named(inferwatch: Command) -> None:
 
 def test_an_unknown_frontend_is_refused_with_those_there_are(inferwatch: Command) -> None:
     ran = inferwatch("normalize", "--frontend", "vlm", AFTER)
-    assert (ran.status, ran.err) == (2, "inferwatch: --frontend: 'vlm': allowed: vllm\n")
+    assert (ran.status, ran.err) == (2, f"inferwatch: --frontend: 'vlm': allowed: {', '.join(FRONTENDS)}\n")
 
 
 def test_an_interval_of_zero_is_refused(inferwatch: Command) -> None:
