@@ -52,6 +52,7 @@ class Outcome:
     reading: Reading | None = None
     findings: list[Finding] = field(default_factory=list)
     recent: dict[Series, float] = field(default_factory=dict)
+    probed: dict[Series, float] = field(default_factory=dict)
 
     @property
     def available(self) -> bool:
@@ -73,7 +74,7 @@ def observation_of(outcome: Outcome, identity: Identity, duration: float) -> Obs
         at=outcome.at,
         up=outcome.up,
         available=outcome.available,
-        values={} if reading is None else {**reading.values, **outcome.recent},
+        values=outcome.probed if reading is None else {**reading.values, **outcome.recent, **outcome.probed},
         histograms={} if reading is None else reading.histograms,
         start_time=None if reading is None else reading.start_time,
         findings=tuple(reversed(first_of_a_reason.values())),
@@ -92,10 +93,9 @@ def chunks_of(outcome: Outcome, observation: Observation, account: Account) -> d
         findings=observation.findings,
         unmapped=None if reading is None else len(reading.unmapped),
     )
-    if reading is None:
-        return chunks
-    chunks |= reading.chunks() | account.fields(reading.fields)
-    for series, value in outcome.recent.items():
+    if reading is not None:
+        chunks |= reading.chunks() | account.fields(reading.fields)
+    for series, value in (outcome.recent | outcome.probed).items():
         line = exposition.line(series.metric, series.labels, value)
         chunks[series.metric] = chunks.get(series.metric, "") + line
     return chunks

@@ -19,7 +19,10 @@ from exporters.allow import Allowed
 from exporters.loader import ConfigError, Count, Flag, Problem, Root, Seconds, Section, Text, load, shown
 from exporters.tables import FRONTENDS
 
-__all__ = ["SECTIONS", "Config", "ConfigError", "Listen", "Probe", "Scrape", "Server", "Tls", "default_path", "load"]
+__all__ = [
+    "SECTIONS", "Config", "ConfigError", "Listen", "Probe", "Scrape", "Server", "SyntheticRequest", "Tls",
+    "default_path", "load",
+]  # fmt: skip
 
 SECTIONS = frozenset({
     "advise", "alertmanager", "alerts", "api", "compare", "file_sd", "gpus", "history", "listen", "model_aliases",
@@ -144,6 +147,27 @@ class Tls(Section):
         return tls.context(self.ca_file, self.cert_file, self.key_file, self.insecure_skip_verify)
 
 
+class SyntheticRequest(Section):
+    """A completion of a few tokens that is asked for every `interval` seconds."""
+
+    interval: Annotated[Seconds, Field(ge=1)] = 60.0
+    timeout: Seconds | None = None
+    endpoint: Literal["completions", "chat"] = "completions"
+    model: Line | None = None
+    prompt: Text = Field(default="Count on: one, two, three,", repr=False)
+    max_tokens: Annotated[Count, Field(le=128)] = 4
+
+    @property
+    def time_allowed(self) -> float:
+        return self.timeout or min(self.interval, 30.0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.time_allowed > self.interval:
+            raise ValueError("`timeout` no longer than `interval`")
+        return self
+
+
 class Server(Section):
     """One inference server. `url` is its base URL; `name` becomes the label `server`."""
 
@@ -157,6 +181,7 @@ class Server(Section):
     bearer_token_file: ReadableFile | None = Field(default=None, repr=False)
     bearer_token_env: Annotated[Text, AfterValidator(_environment_variable)] | None = Field(default=None, repr=False)
     tls: Tls | None = None
+    synthetic_request: SyntheticRequest | None = None
     max_body_bytes: Count = 16 * 2**20
     max_samples: Count = 50_000
     max_models: Count = 20

@@ -1,4 +1,5 @@
-"""One document of one server: bounded in time and size, and every failure classified. Nothing a server does raises.
+"""One document of one server, asked for by GET, or an answer to a POST as it comes: bounded in time and size, and every
+failure classified. Nothing a server does raises.
 
 The only module that knows the HTTP client.
 """
@@ -8,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -21,6 +23,9 @@ import httpx
 METRICS_TYPE: Final = "text/plain;version=0.0.4"
 """OpenMetrics is not asked for: servers are known to rewrite names in it."""
 JSON_TYPE: Final = "application/json"
+EVENTS_TYPE: Final = "text/event-stream"
+
+Client = httpx.AsyncBaseTransport
 
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -95,6 +100,65 @@ async def fetch(
     return Body(text, content_type, exchange.status or 0, clock() - start)
 
 
+class Receiver(Protocol):
+    """Takes the answer to a POST as it comes, whatever its status. Must not raise."""
+
+    def head(self, status: int, content_type: str) -> None: ...
+
+    def part(self, raw: bytes) -> bool:
+        """Whether this is enough: the rest is then not read."""
+        ...
+
+
+async def post(
+    client: httpx.AsyncBaseTransport,
+    url: str,
+    content: bytes,
+    receiver: Receiver,
+    *,
+    deadline: float,
+    max_bytes: int,
+    bearer_token: str = "",
+) -> Failure | None:
+    """Sends JSON. None where the answer came as far as the receiver wanted it. Redirects are not followed."""
+    clock = asyncio.get_running_loop().time
+    headers = {**_headers(f"{EVENTS_TYPE}, {JSON_TYPE}", bearer_token), "Content-Type": JSON_TYPE}
+    request = httpx.Request("POST", url, headers=headers, content=content, extensions={"timeout": {}})
+    start, status = clock(), None
+    try:
+        async with asyncio.timeout_at(deadline):
+            response = await client.handle_async_request(request)
+            status = response.status_code
+            await _hand_over(response, receiver, max_bytes)
+    except Exception as error:
+        reason, detail = _classify(error, url, status)
+        return Failure(reason, detail, status, clock() - start)
+    return None
+
+
+async def _hand_over(response: httpx.Response, receiver: Receiver, max_bytes: int) -> None:
+    size = 0
+    try:
+        receiver.head(response.status_code, response.headers.get("content-type", ""))
+        async with aclosing(_decoded(response, max_bytes)) as parts:
+            async for part in parts:
+                size += len(part)
+                if size > max_bytes:
+                    raise _Refused("too_large", f"more than {max_bytes} bytes")
+                if receiver.part(part):
+                    return
+    finally:
+        await response.aclose()
+
+
+def _headers(accept: str, bearer_token: str) -> dict[str, str]:
+    # Compressing would cost the inference server's own event loop more than it saves on the way.
+    headers = {"Accept": accept, "Accept-Encoding": "identity", "User-Agent": f"inferwatch/{product_version()}"}
+    if bearer_token:
+        headers["Authorization"] = f"Bearer {bearer_token}"
+    return headers
+
+
 class _Refused(Exception):
     """Our own verdict on an answer."""
 
@@ -112,14 +176,7 @@ class _Exchange:
         self._client = client
         self._url = url
         self._max_bytes = max_bytes
-        # Compressing would cost the inference server's own event loop more than it saves on the way.
-        self._headers = {
-            "Accept": accept,
-            "Accept-Encoding": "identity",
-            "User-Agent": f"inferwatch/{product_version()}",
-        }
-        if bearer_token:
-            self._headers["Authorization"] = f"Bearer {bearer_token}"
+        self._headers = _headers(accept, bearer_token)
 
     async def run(self) -> tuple[str, str]:
         url = self._url
@@ -181,7 +238,7 @@ def _check_end(response: httpx.Response, raw: bytearray) -> None:
         raise _Refused("truncated", f"the last line is not finished after {len(raw)} bytes")
 
 
-async def _decoded(response: httpx.Response, max_bytes: int) -> AsyncIterator[bytes]:
+async def _decoded(response: httpx.Response, max_bytes: int) -> AsyncGenerator[bytes, None]:
     """The body in parts small enough that their sum can be checked before memory is gone."""
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity", "gzip", "x-gzip"):

@@ -91,6 +91,9 @@ KINDS: dict[str, _Kind] = {
     "invalid_exposition": _Kind(
         _E, "The page is not in the Prometheus text format.", "See the line named; report it to the server's project."),
     # Read, with reservations.
+    "probe_failed": _Kind(
+        _W, "The last synthetic request did not get its tokens.",
+        "Real requests probably fail as well: look into the server's log. See `synthetic_request` of this server."),
     "no_requests_yet": _Kind(
         _I, "Fresh: no request has been served yet.",
         "Nothing to do; series of this release appear with the first request."),

@@ -1,7 +1,7 @@
 """Reads one YAML file into a frozen model, or says everything that is wrong with it at once.
 
-A problem is one line: file, path to the key, value found, what is allowed. Values of keys that hold or name a secret
-are never shown. A validator raises ValueError with the text of what is allowed.
+A problem is one line: file, path to the key, value found, what is allowed. Values of keys that hold or name a secret,
+or text of people, are never shown. A validator raises ValueError with the text of what is allowed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic_core import ErrorDetails
 
-_SECRET_KEY = re.compile(r"token|password|secret|credential|authorization|api_?key", re.IGNORECASE)
+_SECRET_KEY = re.compile(r"token(?!s)|prompt|password|secret|credential|authorization|api_?key", re.IGNORECASE)
 _USER_INFO = re.compile(r"//[^/\s]*@")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

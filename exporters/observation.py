@@ -42,7 +42,7 @@ class Observation:
     """One target at one moment.
 
     `values` holds gauges, counters and the `…_info` series; histograms keep the server's native bounds. A target that
-    is down or not readable has `up`/`available` False and no values: never cached ones.
+    is down or not readable has `up`/`available` False and no values, never cached ones; at most those of `llm_probe_…`.
     """
 
     node: str

@@ -224,10 +224,11 @@ _SERVER = (
     Metric("llm_process_start_time_seconds", _GAUGE, Unit.TIMESTAMP, _ENGINE,
            "When the server's process started, to tell restarts."),
     Metric("llm_probe_success", _GAUGE, Unit.NONE, _TARGET,
-           "1 if the last synthetic request got its tokens, seen from outside."),
+           "1 if the last synthetic request got its tokens and ended in order, seen from outside."),
     Metric("llm_probe_time_to_first_token_seconds", _GAUGE, Unit.SECONDS, _TARGET,
-           "Time to first token of the last synthetic request."),
-    Metric("llm_probe_duration_seconds", _GAUGE, Unit.SECONDS, _TARGET, "Duration of the last synthetic request."),
+           "From before connecting to the first text of the last synthetic request; absent if that failed."),
+    Metric("llm_probe_duration_seconds", _GAUGE, Unit.SECONDS, _TARGET,
+           "From before connecting to the end of the last synthetic request; absent if that failed."),
 )  # fmt: skip
 
 _GPUS = (

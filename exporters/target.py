@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from exporters import detect, tls
+from exporters import detect, probe, tls
 from exporters.account import Account
 from exporters.collected import Collected, Outcome, chunks_of, debug_of, observation_of
 from exporters.config import Server
@@ -70,6 +70,7 @@ class Target:
         self._client = transport(self._tls)
         self._identity = Identity(node, server.name, server.labels, model_aliases or {}, server.role or "")
         self._account = Account({**server.labels, "node": node, "server": server.name})
+        self._prober = probe.prober(server, node, self._client, lambda: bearer_token(server), clock)
         self._side = SideDocuments(self._read_side, clock, destructive=destructive)
         self._path = server.metrics_path
         self._normaliser: Normaliser | None = None
@@ -101,6 +102,8 @@ class Target:
     async def collect(self, deadline: float) -> Collected:
         """`deadline` in the running loop's time; the server's own time-out may come before it."""
         self._started = _loop_time()
+        if self._prober is not None:
+            self._prober.start()
         outcome = Outcome(self._clock())
         try:
             await self._observe(outcome, min(deadline, self._started + self.timeout))
@@ -121,6 +124,8 @@ class Target:
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
+        if self._prober is not None:
+            await self._prober.aclose()
         await self._side.aclose()
         await self._client.aclose()
 
@@ -275,6 +280,9 @@ class Target:
 
     def _assembled(self, outcome: Outcome) -> Collected:
         frontend = self._normaliser.frontend.name if self._normaliser else ""
+        if self._prober is not None:
+            outcome.probed, found = self._prober.report(up=outcome.up)
+            outcome.findings += found
         before = self.last.debug if self.last else None
         debug = debug_of(outcome, frontend, self._side.values, self._side.problems, before)
         observation = observation_of(outcome, self._identity, _loop_time() - self._started)

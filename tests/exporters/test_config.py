@@ -212,3 +212,16 @@ def test_the_example_of_the_docs_is_valid(written: Path, monkeypatch: pytest.Mon
     example = re.search(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert example
     assert len(config_of(written, example[1]).servers) == 2
+
+
+def test_synthetic_requests_are_off_unless_they_are_configured(written: Path) -> None:
+    assert Server.model_validate({"url": "http://a:1"}).synthetic_request is None
+    text = (
+        "servers: [{url: 'http://a:1', synthetic_request: {}}, {url: 'http://b:1', synthetic_request: {interval: 10}}]"
+    )
+    first, second = (server.synthetic_request for server in config_of(written, text).servers)
+    assert first
+    assert second
+    assert (first.interval, first.time_allowed, first.max_tokens, first.endpoint) == (60.0, 30.0, 4, "completions")
+    assert (second.interval, second.time_allowed) == (10.0, 10.0)
+    assert first.prompt not in repr(first)

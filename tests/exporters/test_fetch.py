@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from exporters import tls
-from exporters.fetch import JSON_TYPE, Body, Failure, fetch, transport
+from exporters.fetch import JSON_TYPE, Body, Failure, fetch, post, transport
 from exporters.findings import KINDS
 from tests.exporters.servers import (
     CERTIFICATE,
@@ -356,3 +356,65 @@ async def test_https_towards_a_plain_server_is_a_tls_error(get: Get) -> None:
 def test_equal_tls_settings_share_one_context() -> None:
     assert tls.context() is tls.context()
     assert tls.context(insecure=True) is not tls.context()
+
+
+class Heard:
+    def __init__(self, enough: int = 10**9) -> None:
+        self.enough = enough
+        self.status = 0
+        self.content_type = ""
+        self.text = b""
+
+    def head(self, status: int, content_type: str) -> None:
+        self.status, self.content_type = status, content_type
+
+    def part(self, raw: bytes) -> bool:
+        self.text += raw
+        return len(self.text) >= self.enough
+
+
+async def sent(client: httpx.AsyncBaseTransport, url: str, heard: Heard, seconds: float = LONG) -> Failure | None:
+    deadline = asyncio.get_running_loop().time() + seconds
+    return await post(client, url, b'{"n": 1}', heard, deadline=deadline, max_bytes=10_000, bearer_token="t")
+
+
+async def test_an_answer_to_a_post_is_handed_over_whatever_its_status(client: httpx.AsyncBaseTransport) -> None:
+    heard = Heard()
+    async with serving(answering(response(TEXT, status=429, content_type="x/y"))) as served:
+        assert await sent(client, f"{served.url}/v1", heard) is None
+        assert served.heads[0].startswith("POST /v1 HTTP/1.1")
+        wanted = {"content-type": "application/json", "content-length": "8", "authorization": "Bearer t"}
+        assert {name: served.header(name) for name in wanted} == wanted
+    assert (heard.status, heard.content_type, heard.text) == (429, "x/y", TEXT.encode())
+
+
+async def test_a_receiver_that_has_enough_ends_the_exchange(client: httpx.AsyncBaseTransport) -> None:
+    heard = Heard(enough=5)
+    async with serving(answering(b"HTTP/1.1 200 OK\r\n\r\nenough", close=False)) as served:
+        assert await sent(client, served.url, heard) is None
+    assert heard.text == b"enough"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "status"),
+    [
+        (b"", "protocol_error", None),
+        (response("x" * 10_001), "too_large", 200),
+        (response(gzip.compress(b"x" * 10_001), headers={"Content-Encoding": "gzip"}), "too_large", 200),
+        (response("x", length=2), "truncated", 200),
+    ],
+)
+async def test_a_broken_answer_to_a_post_is_classified(
+    client: httpx.AsyncBaseTransport, answer: bytes, reason: str, status: int | None
+) -> None:
+    async with serving(answering(answer)) as served:
+        failure = await sent(client, served.url, Heard())
+    assert isinstance(failure, Failure)
+    assert (failure.reason, failure.status) == (reason, status)
+
+
+async def test_silence_after_a_post_is_a_timeout(client: httpx.AsyncBaseTransport) -> None:
+    async with serving(silence) as served:
+        failure = await sent(client, served.url, Heard(), 0.05)
+    assert isinstance(failure, Failure)
+    assert (failure.reason, failure.answered) == ("timeout", False)

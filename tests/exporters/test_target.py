@@ -635,3 +635,123 @@ def test_no_body_whatsoever_is_more_than_a_target_can_take(bodies: list[bytes]) 
             assert (await collect(target)).observation.available
 
     asyncio.run(run())
+
+
+COMPLETED = 'data: {"choices": [{"text": " four"}]}\n\ndata: [DONE]\n\n'
+SYNTHETIC = {"interval": 60, "model": "llama", "prompt": "a prompt of ours"}
+
+
+def completing(answers: dict[str, bytes], body: str = COMPLETED, status: int = 200) -> dict[str, bytes]:
+    """The connection is closed, as the body of the question is not read."""
+    closing = {"Connection": "close"}
+    answer = response(body, status=status, content_type="text/event-stream", headers=closing)
+    return {**answers, "/v1/completions": answer}
+
+
+async def asked(target: Target) -> None:
+    """One synthetic request, without waiting for its moment."""
+    assert target._prober is not None
+    await target._prober.once()
+
+
+def probed(collected: Collected) -> set[str]:
+    found = {name for name in samples(collected) if name.startswith("llm_probe_")}
+    assert found == {series.metric for series in collected.observation.values if series.metric.startswith("llm_probe_")}
+    return found
+
+
+async def test_a_synthetic_request_is_told_beside_what_was_collected(make: Make) -> None:
+    async with serving(pages(completing(vllm()))) as served:
+        target = make(served.url, synthetic_request=SYNTHETIC, labels={"team": "search"})
+        assert probed(await collect(target)) == set()
+        await asked(target)
+        collected = await collect(target)
+    assert probed(collected) == {
+        "llm_probe_success", "llm_probe_time_to_first_token_seconds", "llm_probe_duration_seconds",
+    }  # fmt: skip
+    assert value(collected, "llm_probe_success", node="rack-1", server=target.server.name, team="search") == 1
+    assert (
+        0 < value(collected, "llm_probe_time_to_first_token_seconds") <= value(collected, "llm_probe_duration_seconds")
+    )
+    assert "llm_requests_running" in samples(collected)
+    assert reasons(collected) == []
+
+
+async def test_a_synthetic_request_that_failed_is_a_finding_and_no_failed_collection(make: Make, clock: Clock) -> None:
+    async with serving(pages(completing(vllm(), status=503))) as served:
+        target = make(served.url, synthetic_request=SYNTHETIC)
+        await collect(target)
+        await asked(target)
+        collected = await collect(target)
+        clock.now += 121
+        later = await collect(target)
+    assert probed(collected) == {"llm_probe_success"}
+    assert value(collected, "llm_probe_success") == 0
+    (found,) = collected.observation.findings
+    assert (found.reason, found.detail) == ("probe_failed", "HTTP 503")
+    assert value(collected, "inferwatch_finding", reason="probe_failed", severity="warning") == 1
+    assert target.last_error is None
+    assert probed(later) == set()
+    assert reasons(later) == []
+
+
+async def test_a_server_without_metrics_can_be_told_to_answer(make: Make) -> None:
+    async with serving(pages(completing({}))) as served:
+        target = make(served.url, synthetic_request=SYNTHETIC)
+        await asked(target)
+        collected = await collect(target)
+    assert (collected.observation.up, collected.observation.available) == (True, False)
+    assert value(collected, "llm_probe_success") == 1
+    assert reasons(collected) == ["not_found"]
+
+
+async def test_of_a_server_that_is_down_no_old_success_is_told(make: Make) -> None:
+    async with serving(pages(completing(vllm()))) as served:
+        target = make(served.url, synthetic_request=SYNTHETIC)
+        await collect(target)
+        await asked(target)
+    assert probed(await collect(target)) == set()
+    await asked(target)
+    down = await collect(target)
+    assert value(down, "llm_probe_success") == 0
+    assert reasons(down) == ["connection_refused", "probe_failed"]
+    assert down.observation.findings[1].detail == f"connection_refused: {target.server.name}"
+
+
+async def test_neither_prompt_nor_answer_nor_token_is_shown(make: Make, token_file: Path) -> None:
+    async with serving(pages(completing(vllm(), "data: {'four'}\n\n"))) as served:
+        target = make(served.url, synthetic_request=SYNTHETIC, bearer_token_file=str(token_file))
+        await asked(target)
+        assert served.header("authorization") == f"Bearer {SECRET}"
+        collected = await collect(target)
+    assert "probe_failed" in reasons(collected)
+    for secret in ("a prompt of ours", "four", SECRET):
+        assert secret not in repr(collected) + repr(target.server) + page([collected.chunks])
+
+
+async def test_a_synthetic_request_that_hangs_delays_no_collection(make: Make) -> None:
+    hanging = asyncio.Event()
+    answers = vllm()
+
+    async def handler(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if path != "/v1/completions":
+            return await pages(answers)(path, reader, writer)
+        hanging.set()
+        await reader.read()
+        return None
+
+    async with serving(handler) as served:
+        target = make(served.url, synthetic_request=SYNTHETIC)
+        sending = asyncio.create_task(asked(target))
+        await hanging.wait()
+        assert (await collect(target)).observation.available
+        assert not sending.done()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+async def test_another_synthetic_request_makes_another_target(make: Make) -> None:
+    target = make("http://gpu-1:8000", synthetic_request=SYNTHETIC)
+    changed = Server.model_validate({"url": "http://gpu-1:8000", "synthetic_request": {**SYNTHETIC, "interval": 61}})
+    assert target.is_for(target.server, "rack-1", LONG, {})
+    assert not target.is_for(changed, "rack-1", LONG, {})
