@@ -48,17 +48,23 @@ class Key:
     model: str | None = None
     extra: Labels = ()
 
-    def covers(self, special: Key) -> bool:
-        return (
-            self.engine in (None, special.engine)
-            and self.model in (None, special.model)
-            and self.extra in ((), special.extra)
-        )
+    def generalised(self) -> list[Key]:
+        """Itself and all that covers it, what is nearest first."""
+        engines, models, extras = {self.engine: 0, None: 0}, {self.model: 0, None: 0}, {self.extra: 0, (): 0}
+        return [Key(engine, model, extra) for extra in extras for model in models for engine in engines]
 
     def meet(self, other: Key) -> Key | None:
         """What both stand for; None where they exclude each other."""
         both = Key(self.engine or other.engine, self.model or other.model, self.extra or other.extra)
-        return both if self.covers(both) and other.covers(both) else None
+        agree = (
+            self.engine in (None, both.engine)
+            and other.engine in (None, both.engine)
+            and self.model in (None, both.model)
+            and other.model in (None, both.model)
+            and self.extra in ((), both.extra)
+            and other.extra in ((), both.extra)
+        )
+        return both if agree else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +135,12 @@ class Compiler:
         seen = {s.labels[label] for s in self._below_prefix() for label in labels if label in s.labels}
         seen |= {engine for values in self.json.values() for engine in values if engine}
         return sorted(seen, key=natural)
+
+    def places(self) -> list[Key]:
+        """Engines and models that the page and the documents tell apart."""
+        page = {self._key(s.labels): 0 for s in self._below_prefix()}
+        documents = {Key(engine): 0 for values in self.json.values() for engine in values if engine}
+        return _most_specific([page, documents]) or [Key()]
 
     def models(self) -> list[str]:
         """Model names seen on the page, in order of first sight."""
@@ -337,14 +349,21 @@ def _label_text(term: Label, series: WireSeries) -> str | None:
     return None if text in ("", "None") else text
 
 
-def _most_specific(columns: Sequence[Mapping[Key, Node]]) -> list[Key]:
+_MAX_MEETINGS = 10_000
+"""A hostile page could tell apart so much in one series, and so much else in another, that no plan would be done."""
+
+
+def _most_specific(columns: Sequence[Mapping[Key, object]]) -> list[Key]:
     """What the columns together tell apart: by engine if one does, by model if another does."""
-    keys: list[Key] = []
+    keys: dict[Key, None] = {}
     for column in columns:
-        both = (k.meet(c) for k in keys if k not in column for c in column)
-        keys = list(dict.fromkeys([*keys, *column, *filter(None, both)]))
-    return [k for k in keys if not any(o != k and k.covers(o) for o in keys)]
+        apart, others = [k for k in keys if k not in column], [c for c in column if c not in keys]
+        few = len(apart) * len(others) <= _MAX_MEETINGS
+        met = [both for k in apart for c in others if (both := k.meet(c))] if few else []
+        keys |= dict.fromkeys([*column, *met])
+    general = {g for k in keys for g in k.generalised()[1:]}
+    return [k for k in keys if k not in general]
 
 
 def _lookup(column: Mapping[Key, Node], key: Key) -> Node | None:
-    return column.get(key) or next((node for k, node in column.items() if k.covers(key)), None)
+    return next((column[k] for k in key.generalised() if k in column), None)

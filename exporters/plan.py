@@ -116,6 +116,7 @@ class _Planner:
         self._page = page
         self._compiler = Compiler(frontend, page, json)
         self._facts = {name: self._fact(alternatives) for name, alternatives in frontend.facts.items()}
+        self._role = self._fact_text("role") or "unified"
         page.facts = {name: numbers for name in self._facts if (numbers := parse_version(self._fact_text(name)))}
         page.documents = frozenset(t.document for t in terms(frontend) if isinstance(t, Json) and json.get(id(t)))
         self._engines = self._compiler.engines()
@@ -216,7 +217,7 @@ class _Planner:
             "server": known.server,
             "framework": self._frontend.framework,
             "model": self._model(model),
-            "role": known.role or self._fact_text("role") or "unified",
+            "role": known.role or self._role,
             "engine": self._engine(engine),
         }
 
@@ -244,7 +245,8 @@ class _Planner:
     def _fact_node(self, name: str, engine: str | None, model: str | None) -> TextNode | None:
         found = self._facts.get(name, {})
         place = Key(engine, model)
-        return found.get(place) or next((node for key, node in found.items() if key.meet(place)), None)
+        fitting = (found[key] for key in place.generalised() if key in found)
+        return next(fitting, next(iter(found.values()), None) if place == Key() else None)
 
     def _fact_text(self, name: str, engine: str | None = None, model: str | None = None) -> str:
         """A fact that stands in labels or side documents; "" where it is not known."""
@@ -257,17 +259,12 @@ class _Planner:
         return Scrape([0.0] * len(self._compiler.used), self._compiler.json, lambda _reason, _index: None)
 
     def _infos(self) -> tuple[Series, ...]:
-        return tuple(self._info(engine, model) for engine, model in self._pairs())
-
-    def _pairs(self) -> list[tuple[str | None, str | None]]:
-        """Engines and models; one of the models beyond the limit stands for them all."""
-        engines: list[str | None] = [*self._engines] or [None]
-        models: list[str | None] = [*self._models[: self._limits.max_models + 1]] or [None]
-        return [(engine, model) for engine in engines for model in models]
+        return tuple(dict.fromkeys(self._info(place.engine, place.model) for place in self._compiler.places()))
 
     def _info(self, engine: str | None, model: str | None) -> Series:
-        facts = {name: self._fact_text(name, engine, model) for name in schema.SERVER_INFO_LABELS}
-        wire_model = "" if model in self._others else self._wire_model(model)
+        is_other = model in self._others
+        facts = {n: self._fact_text(n, engine, None if is_other else model) for n in schema.SERVER_INFO_LABELS}
+        wire_model = "" if is_other else self._wire_model(model)
         known = facts | {"frontend": self._frontend.name, "wire_model": wire_model}
         limit = self._limits.max_label_length
         cut = {name: text[:limit] for name, text in known.items()}
@@ -275,9 +272,10 @@ class _Planner:
 
     def _states(self) -> tuple[StateSlot, ...]:
         slots: dict[Labels, StateSlot] = {}
-        for engine, model in self._pairs():
-            identity = self._identity_labels(engine, model)
-            slots.setdefault(labels(identity), StateSlot(self._fact_node("state", engine, model), identity))
+        for place in self._compiler.places():
+            identity = self._identity_labels(place.engine, place.model)
+            node = self._fact_node("state", place.engine, place.model)
+            slots.setdefault(labels(identity), StateSlot(node, identity))
         return tuple(slots.values())
 
     def _status(self, entry: Field, source: Source | None, yielded: bool) -> FieldStatus:

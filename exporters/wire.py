@@ -50,6 +50,7 @@ class Page:
     """Versions and numbers that are known of the server."""
     documents: frozenset[str] = frozenset()
     """JSON documents in which the table finds anything."""
+    _histograms: dict[str, list[WireHistogram]] = field(default_factory=dict)
 
     def find(self, name: str) -> list[WireSeries]:
         return self.series.get(self.stored(name), [])
@@ -101,6 +102,11 @@ class Page:
 
     def histograms(self, base: str) -> list[WireHistogram]:
         """Histograms of one base name, one per label set without `le`."""
+        if base not in self._histograms:
+            self._histograms[base] = self._complete(base)
+        return self._histograms[base]
+
+    def _complete(self, base: str) -> list[WireHistogram]:
         rest = {suffix: {_identity(s.labels): s for s in self.find(base + suffix)} for suffix in ("_sum", "_count")}
         buckets: dict[tuple[tuple[str, str], ...], dict[float, WireSeries]] = {}
         for s in self.find(f"{base}_bucket"):
@@ -112,14 +118,10 @@ class Page:
         for key, by_bound in buckets.items():
             last = by_bound.pop(math.inf, rest["_count"].get(key))
             if last is None or not by_bound:
-                self._drop_once(f"{self.wire_name(base)}_bucket", "bucket_incomplete")
+                self.dropped.append((f"{self.wire_name(base)}_bucket", "bucket_incomplete"))
             else:
                 found.append(_histogram(dict(key), by_bound, last, rest["_sum"].get(key)))
         return found
-
-    def _drop_once(self, name: str, reason: str) -> None:
-        if (name, reason) not in self.dropped:
-            self.dropped.append((name, reason))
 
 
 def _histogram(

@@ -28,7 +28,7 @@ def page(text: str, *prefixes: str) -> Page:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(CAPTURES)))
-def test_every_sample_of_a_recorded_page_is_indexed_with_its_place(path: Path) -> None:
+def test_a_recorded_page_is_indexed_sample_by_sample_and_histogram_by_histogram(path: Path) -> None:
     text = path.read_text()
     found = page(text, *prefixes_of(path))
     lines = exposition.regular(text)[0].split("\n")
@@ -38,6 +38,11 @@ def test_every_sample_of_a_recorded_page_is_indexed_with_its_place(path: Path) -
     for s in shown:
         (sample,) = read_samples(lines[s.slot])
         assert {k: v for k, v in sample.labels.items() if v} == s.labels
+    for name in [n.removesuffix("_bucket") for n in found.series if n.endswith("_bucket")]:
+        for h in found.histograms(name):
+            assert list(h.bounds) == sorted(set(h.bounds))
+            assert h.bounds[-1] < math.inf
+            assert len(h.slots) == len(h.bounds) + 1
 
 
 @pytest.mark.parametrize(
@@ -226,16 +231,6 @@ def test_an_incomplete_histogram_is_not_used_and_counted_once(text: str) -> None
     found = page(text, "p")
     assert found.histograms("h") == found.histograms("h") == []
     assert found.dropped == [("p:h_bucket", "bucket_incomplete")]
-
-
-def test_bounds_ascend_and_end_below_infinity_on_every_recorded_page() -> None:
-    for path in PAGES:
-        found = page(path.read_text(), *prefixes_of(path))
-        for name in [n.removesuffix("_bucket") for n in found.series if n.endswith("_bucket")]:
-            for h in found.histograms(name):
-                assert list(h.bounds) == sorted(set(h.bounds))
-                assert h.bounds[-1] < math.inf
-                assert len(h.slots) == len(h.bounds) + 1
 
 
 def test_families_are_told_by_type_lines_or_by_their_samples() -> None:
