@@ -11,20 +11,21 @@ from exporters.schema import METRICS, Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# Every repetition is possessive: a hostile line costs time in proportion to its length.
+# A hostile line costs time in proportion to its length: characters repeat possessively, and groups begin with what the
+# repetition before them cannot hold. Groups do not repeat possessively: Python before 3.11.5 matches those wrongly.
 _BLANKS = r"[ \t]*+"
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*+"
-_QUOTED = r'"(?:[^"\\]++|\\.)*+"'
+_QUOTED = r'"[^"\\]*+(?:\\.[^"\\]*+)*"'
 _LABEL = rf"(?:[a-zA-Z_][a-zA-Z0-9_]*+|{_QUOTED})"
 _PAIR = rf"(?:{_LABEL}{_BLANKS}={_BLANKS})?{_QUOTED}"
-_BLOCK = rf"\{{{_BLANKS}(?:{_PAIR}{_BLANKS}(?:,{_BLANKS}|(?=\}})))*+\}}"
-_NUMBER = r"[+-]?(?:(?ai:nan|inf(?:inity)?+)|(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)"
+_BLOCK = rf"\{{{_BLANKS}(?:{_PAIR}{_BLANKS}(?:,{_BLANKS}|(?=\}})))*\}}"
+_NUMBER = r"[+-]?(?:(?ai:nan|inf(?:inity)?)|(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)"
 _SAMPLE = re.compile(
     rf"(?:(?P<name>{_NAME})(?:{_BLANKS}(?P<block>{_BLOCK}){_BLANKS}|[ \t]++)|(?P<nameless>{_BLOCK}){_BLANKS})"
-    rf"(?P<value>{_NUMBER})(?:[ \t]++(?P<time>{_NUMBER}))?+(?:[ \t]++#{_BLANKS}\{{.*+)?+"
+    rf"(?P<value>{_NUMBER})(?:[ \t]++(?P<time>{_NUMBER}))?(?:[ \t]++#{_BLANKS}\{{.*+)?"
 )
-_REGULAR = re.compile(rf"#.*+|(?:{_NAME}(?:{_BLOCK})?+|{_BLOCK}) {_NUMBER}|")
-_KEY = re.compile(rf"(?P<name>{_NAME})?+(?P<block>{_BLOCK})?+")
+_REGULAR = re.compile(rf"#.*+|(?:{_NAME}(?:{_BLOCK})?|{_BLOCK}) {_NUMBER}|")
+_KEY = re.compile(rf"(?P<name>{_NAME})?(?P<block>{_BLOCK})?")
 _IN_BLOCK = re.compile(rf"(?:(?P<label>{_LABEL}){_BLANKS}={_BLANKS})?(?P<text>{_QUOTED})")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _SPARE = " \t\r"

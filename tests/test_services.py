@@ -9,7 +9,12 @@ def empty_path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_program_of_the_script_is_known() -> None:
-    assert services.packages() == {"prometheus": "prometheus", "promtool": "prometheus", "chromium": "chromium"}
+    assert services.packages() == {
+        "prometheus": "prometheus",
+        "promtool": "prometheus",
+        "chromium": "chromium",
+        "libatomic.so.1": "libatomic1",
+    }
 
 
 def test_a_missing_program_skips_and_names_the_package(empty_path: None, monkeypatch: pytest.MonkeyPatch) -> None:
