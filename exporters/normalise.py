@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from operator import le
@@ -19,7 +19,7 @@ from exporters.nodes import NO_SAMPLE, Scrape
 from exporters.observation import FieldStatus, Series, labels
 from exporters.plan import HistogramSlot, Identity, Limits, Plan, ScalarSlot, StateSlot, compile_plan
 from exporters.schema import Phase, Unit
-from exporters.table import Form, Frontend, Json, terms, walk
+from exporters.table import Form, Frontend, Json, Quality, terms, walk
 
 __all__ = ["Identity", "Limits", "Normaliser", "Reading", "TooManySamples"]
 
@@ -52,9 +52,14 @@ class Reading:
     """(sample, reason) of the first of them."""
     findings: tuple[Finding, ...]
 
-    @property
+    @cached_property
     def fields(self) -> tuple[FieldStatus, ...]:
-        return self.plan.fields
+        """Every field. What the plan has a source for is unavailable while none of its values is usable."""
+        if None not in self.scalar_values and None not in self.histogram_values:
+            return self.plan.fields
+        found = {s.metric for s in (*self.values, *self.histograms)}
+        planned = {s.series.metric for s in self.plan.scalars} | {h.series.metric for h in self.plan.histograms}
+        return tuple(_unusable(f) if f.field in planned - found else f for f in self.plan.fields)
 
     @property
     def mapped(self) -> Mapping[str, str]:
@@ -99,6 +104,10 @@ class Reading:
         return {metric: "".join(found) for metric, found in lines.items()}
 
 
+def _unusable(field: FieldStatus) -> FieldStatus:
+    return replace(field, quality=Quality.UNAVAILABLE.value, reason="the server shows no usable value at present")
+
+
 def _histogram_lines(slot: HistogramSlot, histogram: Histogram, lines: dict[str, list[str]]) -> None:
     counts = projection(histogram.bounds, slot.phase.grid).apply(histogram.counts)
     counts.append(histogram.count)
@@ -139,7 +148,7 @@ class Normaliser:
         self._plans: list[Plan] = []
         self._json_terms = [t for t in terms(frontend) if isinstance(t, Json)]
         self._facts = {id(t) for alternatives in frontend.facts.values() for fact in alternatives for t in walk(fact)}
-        self._memory = docs.Memory()
+        self._memory = docs.Memory(identity.prefer)
         self._documents: Documents = {}
         self._json: dict[int, dict[str, JsonValue]] = {}
         self._json_shape: object = []

@@ -301,13 +301,29 @@ def test_a_family_that_goes_makes_its_field_unavailable_or_lets_another_in_and_n
             assert now.source != next(f for f in whole.fields if f.field == metric).source
 
 
+def says_why_or_has_a_value(reading: Reading) -> bool:
+    found = {s.metric for s in (*reading.values, *reading.histograms)}
+    return all(
+        (f.field in found) is (f.quality != "unavailable" and "over 5 minutes" not in f.source)
+        and (bool(f.reason) or f.quality != "unavailable")
+        for f in reading.fields
+    )
+
+
 @pytest.mark.parametrize("page", SOME, ids=page_id)
 def test_an_unavailable_field_has_no_value_and_any_other_has_one(page: Path) -> None:
-    reading = fresh(page.read_text())
-    found = {s.metric for s in (*reading.values, *reading.histograms)}
-    for field in reading.fields:
-        derived_later = field.field == "llm_prefix_cache_hit_ratio" and "over 5 minutes" in field.source
-        assert (field.field in found) is (field.quality != "unavailable" and not derived_later)
+    assert says_why_or_has_a_value(fresh(page.read_text()))
+
+
+def test_a_field_whose_values_are_all_unusable_is_unavailable_until_one_is_usable() -> None:
+    frontend = table(Field(GAUGE, Source(Series("x", invalid=(0,)))), Field(HISTOGRAM, Source(Series("h"))))
+    follower = Normaliser(frontend, IDENTITY)
+    bad = follower.normalise('p:x{engine="0"} 0\np:x{engine="1"} NaN\n' + buckets(3, 2, 1))
+    assert {(f.quality, f.reason) for f in bad.fields} == {
+        ("unavailable", "the server shows no usable value at present")
+    }
+    good = follower.normalise('p:x{engine="0"} 0\np:x{engine="1"} 4\n' + buckets(1, 2, 3))
+    assert {(f.quality, f.reason) for f in good.fields} == {("exact", "")}
 
 
 # What is not usable
@@ -405,6 +421,7 @@ def test_whatever_a_page_holds_its_reading_is_a_sound_exposition(
             assert not METRICS[name].is_ratio or sample.value <= 1
             assert all(len(text) <= 1024 or label == "bounds" for label, text in sample.labels.items())
     assert len({dict(labels).get("model") for _, labels in seen}) <= 3 + 2
+    assert says_why_or_has_a_value(reading)
     for series, histogram in reading.histograms.items():
         assert histogram.is_monotone()
         assert PHASE_OF_METRIC[series.metric].metric == series.metric
