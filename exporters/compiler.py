@@ -85,6 +85,8 @@ class Compiler:
     json: Mapping[int, Mapping[str, JsonValue]]
     model_known: bool = False
     """Whether a counter without samples may start at 0: under which model is known."""
+    prefer: Mapping[str, str] = field(default_factory=dict)
+    """Values that the configuration names for roles of `Prefer`."""
     ambiguous: list[str] = field(default_factory=list)
     used: dict[int, int] = field(default_factory=dict)
     """Position on the page to index in `Scrape.values`, of every sample that a node reads."""
@@ -241,7 +243,7 @@ class Compiler:
         for label, wanted in term.where.items():
             if isinstance(wanted, Prefer):
                 present = {c.labels.get(label, "") for c in candidates}
-                chosen = wanted.among(present)
+                chosen = wanted.among(present, self.prefer)
             else:
                 chosen = (wanted,) if isinstance(wanted, str) else wanted
             candidates = [c for c in candidates if c.labels.get(label, "") in chosen]

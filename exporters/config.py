@@ -176,6 +176,9 @@ class Server(Section):
     frontend: Annotated[Text, AfterValidator(_frontend)] | None = None
     metrics_path: Annotated[Text, AfterValidator(_metrics_path)] | None = None
     role: Literal["unified", "prefill", "decode"] | None = None
+    model: Line | None = None
+    entry_model: Line | None = None
+    engine_model: Line | None = None
     labels: Labels = Field(default={})
     timeout: Seconds | None = None
     bearer_token_file: ReadableFile | None = Field(default=None, repr=False)

@@ -10,11 +10,29 @@ from dataclasses import dataclass
 from exporters import documents, exposition
 from exporters.documents import Documents
 from exporters.findings import Finding, finding
-from exporters.table import Frontend, marks
+from exporters.router import servers_behind
+from exporters.table import Frontend, Json, Over, marks
 from exporters.tables import FRONTENDS
 from exporters.wire import Page, index, local_name, stem
 
 _MAX_FAMILIES_TOLD = 5
+
+
+_SERVED = Json("models", "id", records="data", over=Over.FIRST)
+_OWNERS = [f for f in FRONTENDS.values() if f.owner]
+
+UNKNOWN = Frontend(
+    name="",
+    framework="",
+    prefixes=(),
+    documents=tuple({f.owner[0].document: f.document(f.owner[0].document) for f in _OWNERS if f.owner}.values()),
+    folds={},
+    model_label="",
+    facts={"owner": tuple(f.owner[0] for f in _OWNERS if f.owner), "model": (_SERVED,)},
+    fields=(),
+    ignore=(),
+)
+"""A server of which nobody knows yet what it is: the documents that may tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +69,26 @@ def is_confirmed(frontend: Frontend, side: Documents) -> bool:
     return owner in documents.read(term, side).values()
 
 
-def by_owner(side: Documents) -> Detected:
-    """Which frontend it is where there is no metrics page (404): `side` holds what the owners' documents say."""
-    frontend = next((f for f in FRONTENDS.values() if is_confirmed(f, side)), None)
-    if frontend is None:
-        return Detected(None, finding("not_found"))
-    return Detected(frontend, finding("not_found", f"it is {frontend.name}", remedy=frontend.no_metrics))
+def owner_of(side: Documents) -> Frontend | None:
+    """Which frontend it is, by what the documents of `UNKNOWN` or of a frontend say."""
+    return next((f for f in FRONTENDS.values() if is_confirmed(f, side)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """`detail` says what is known of a server that has no metrics page."""
+
+    frontend: Frontend | None
+    detail: str
+
+
+def by_owner(side: Documents) -> Owned:
+    frontend = owner_of(side)
+    if frontend is not None:
+        return Owned(frontend, f"it is {frontend.name}")
+    models = documents.read(_SERVED, side)
+    told = f"an OpenAI API of {', '.join(map(str, models.values()))} that tells no framework" if models else ""
+    return Owned(None, told)
 
 
 def unconfirmed(frontend: Frontend) -> Finding:
@@ -80,11 +112,12 @@ def _by_marks(regular: str) -> Detected:
     shown = {name: _marks_shown(FRONTENDS[name], page) for name, page in pages.items()}
     best = max(shown, key=lambda name: shown[name], default="")
     if shown.get(best):
-        return Detected(FRONTENDS[best])
+        behind = servers_behind(FRONTENDS[best], pages[best])
+        return Detected(None, finding("router", f"{best} metrics of {behind}")) if behind else Detected(FRONTENDS[best])
     for name, page in pages.items():
         switched_off = FRONTENDS[name].switched_off
         if switched_off and page.holds(switched_off, ()):
-            return Detected(FRONTENDS[name], finding("stats_disabled"))
+            return Detected(FRONTENDS[name], finding("stats_disabled", f"if it is {name}: others have such pages too"))
     return Detected(None, finding("no_engine_metrics", ", ".join(list(names)[:_MAX_FAMILIES_TOLD])))
 
 

@@ -30,13 +30,17 @@ def parse(text: str) -> object:
 class Memory:
     """Reads terms again and again: sums of records that are read once go on from where they were."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefer: Mapping[str, str] | None = None) -> None:
+        """`prefer`: the value that the configuration names for a role of `Prefer`."""
+        self._prefer = prefer or {}
         self._kept: dict[int, dict[str, JsonValue]] = {}
         self._seen: dict[int, dict[str, JsonValue]] = {}
         """Each term's newest values, whether the last reading brought any or not."""
 
     def read(self, term: Json, documents: Documents) -> dict[str, JsonValue]:
-        found = read(term, documents)
+        if documents.get(term.document) is None:
+            return {}
+        found = read(term, documents, self._prefer)
         seen = self._seen.setdefault(id(term), {})
         if term.over in (Over.SUM, Over.RISE):
             kept = self._kept.setdefault(id(term), {})
@@ -48,19 +52,18 @@ class Memory:
         seen |= found
         if term.over is Over.HELD:
             return dict(seen)
-        has_no_record = not found and documents.get(term.document) is not None
-        return dict.fromkeys(seen, term.idle) if has_no_record and term.idle is not None else found
+        return dict.fromkeys(seen, term.idle) if not found and term.idle is not None else found
 
 
-def read(term: Json, documents: Documents) -> dict[str, JsonValue]:
+def read(term: Json, documents: Documents, prefer: Mapping[str, str] | None = None) -> dict[str, JsonValue]:
     """Value by engine number ("" where the document does not tell one); empty where it is not there."""
     found: dict[str, JsonValue] = {}
-    for record in _records(term, documents.get(term.document)):
+    for record in _records(term, documents.get(term.document), prefer):
         value = _value(term, at(record, term.path))
         if value is None:
             continue
         engine = _scalar_text(at(record, term.engine)) if term.engine else ""
-        if term.over is Over.SUM:
+        if term.over in (Over.SUM, Over.PARTS):
             found[engine] = _added(found.get(engine), value)
         elif term.over is not Over.FIRST or engine not in found:
             found[engine] = value
@@ -78,11 +81,13 @@ def _rise(before: JsonValue | None, value: JsonValue) -> JsonValue:
     return value
 
 
-def _records(term: Json, document: object) -> list[object]:
+def _records(term: Json, document: object, prefer: Mapping[str, str] | None) -> list[object]:
     holder = at(document, term.records) if term.records else document
     records = holder if isinstance(holder, list) else [] if holder is None else [holder]
     for path, wanted in term.where.items():
-        chosen = wanted.among({_scalar_text(at(r, path)) for r in records}) if isinstance(wanted, Prefer) else (wanted,)
+        chosen: tuple[object, ...] = (wanted,)
+        if isinstance(wanted, Prefer):
+            chosen = wanted.among({_scalar_text(at(r, path)) for r in records}, prefer)
         records = [r for r in records if at(r, path) in chosen]
     return records
 

@@ -88,6 +88,9 @@ KINDS: dict[str, _Kind] = {
     "no_engine_metrics": _Kind(
         _E, "The page has metrics, but none of a known inference engine.",
         "Check URL and port; a proxy, a router or another exporter may answer here."),
+    "router": _Kind(
+        _E, "A router, gateway or Prometheus passes on what several servers expose: not used, it would count twice.",
+        "Name each server behind it in `servers` instead."),
     "invalid_exposition": _Kind(
         _E, "The page is not in the Prometheus text format.", "See the line named; report it to the server's project."),
     # Read, with reservations.

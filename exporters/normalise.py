@@ -148,7 +148,7 @@ class Normaliser:
         self._plans: list[Plan] = []
         self._json_terms = [t for t in terms(frontend) if isinstance(t, Json)]
         self._facts = {id(t) for alternatives in frontend.facts.values() for fact in alternatives for t in walk(fact)}
-        self._memory = docs.Memory()
+        self._memory = docs.Memory(identity.prefer)
         self._documents: Documents = {}
         self._json: dict[int, dict[str, JsonValue]] = {}
         self._json_shape: object = []

@@ -16,6 +16,7 @@ from exporters.documents import JsonValue
 from exporters.findings import Finding, finding
 from exporters.nodes import HistogramNode, Node, Scrape, TextNode
 from exporters.observation import FieldStatus, Labels, Series, labels
+from exporters.router import servers_behind
 from exporters.schema import PHASE_OF_METRIC, Type
 from exporters.table import Field, Fold, Frontend, Json, Label, Quality, Ratio, Source, Term, marks, terms
 from exporters.table import Series as SeriesTerm
@@ -33,6 +34,10 @@ class Identity:
     labels: Mapping[str, str] = field(default_factory=dict)
     model_aliases: Mapping[str, str] = field(default_factory=dict)
     role: str = ""
+    model: str = ""
+    """The name of the server's model, in place of the wire's."""
+    prefer: Mapping[str, str] = field(default_factory=dict)
+    """Wire names of the models that play a role, see `table.Prefer`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ class _Planner:
         self._identity = identity
         self._limits = limits
         self._page = page
-        self._compiler = Compiler(frontend, page, json)
+        self._compiler = Compiler(frontend, page, json, prefer=identity.prefer)
         self._facts = {name: self._fact(alternatives) for name, alternatives in frontend.facts.items()}
         self._role = self._fact_text("role") or "unified"
         page.facts = {name: numbers for name in self._facts if (numbers := parse_version(self._fact_text(name)))}
@@ -124,7 +129,8 @@ class _Planner:
         self._others = frozenset(self._models[limits.max_models :])
         self._compiler.model_known = bool(self._wire_model(None))
         shown = [mark for mark in (*marks(frontend), *frontend.accepts) if page.holds((mark,), ())]
-        self._available = bool(shown)
+        self._behind = servers_behind(frontend, page)
+        self._available = bool(shown) and not self._behind
         self._from_documents = any(mark.startswith("json:") for mark in shown)
 
     def plan(self, keys: list[str], json_shape: object) -> Plan:
@@ -231,10 +237,13 @@ class _Planner:
         wire = self._wire_model(model)
         if wire in self._others:
             return "other"
+        if self._identity.model and wire == self._wire_model(None):
+            return self._identity.model[: self._limits.max_label_length]
         return self._identity.model_aliases.get(wire, wire)[: self._limits.max_label_length]
 
     def _wire_model(self, model: str | None) -> str:
-        return model or next(iter(self._models), "") or self._fact_text("model")
+        named = self._identity.prefer.get("entry", "")
+        return model or next(iter(self._models), "") or named or self._fact_text("model")
 
     def _fact(self, alternatives: tuple[Term, ...]) -> dict[Key, TextNode]:
         for term in alternatives:
@@ -335,6 +344,8 @@ class _Planner:
         return says_models and not self._compiler.model_labels()
 
     def _unavailable(self) -> Finding:
+        if self._behind:
+            return finding("router", f"{self._frontend.name} metrics of {self._behind}")
         if not self._page.series and not self._page.declared:
             return finding("empty_body")
         if self._page.holds(self._frontend.switched_off, ()) and self._frontend.switched_off:

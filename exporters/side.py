@@ -10,6 +10,7 @@ from functools import partial
 
 from exporters import documents
 from exporters.fetch import Body, Failure
+from exporters.records import Poller, Unread
 from exporters.table import Document, Form, Frontend, keep
 
 _log = logging.getLogger(__name__)
@@ -37,16 +38,22 @@ class SideDocuments:
         self._frontend: Frontend | None = None
         self._started: dict[str, float] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._pollers: dict[str, Poller] = {}
+        self._closing: set[asyncio.Task[None]] = set()
         self.values: dict[str, object] = {}
         self.problems: dict[str, str] = {}
 
     def follow(self, frontend: Frontend) -> None:
         if frontend is not self._frontend:
             self.forget()
+            self._close_pollers()
             self._frontend = frontend
 
     def forget(self) -> None:
-        """Another process may answer next: nothing of this one stays, and all is due."""
+        """Another process may answer next: nothing of this one stays, and all is due.
+
+        Records read once are an exception: they happened, whoever answers next.
+        """
         for task in self._running.values():
             task.cancel()
         self._running.clear()
@@ -58,7 +65,10 @@ class SideDocuments:
         if self._frontend is None:
             return
         for document in self._frontend.documents:
-            if not self._is_wanted(document) or document.name in self._running or not self._is_due(document):
+            if document.destructive:
+                self._poll(self._frontend, document)
+                continue
+            if document.name == METRICS or document.name in self._running or not self._is_due(document):
                 continue
             self._started[document.name] = self._clock()
             if document.every == 0:
@@ -69,17 +79,49 @@ class SideDocuments:
 
     async def settle(self, seconds: float) -> None:
         """Waits at most so long for documents without a value that are being read."""
-        awaited = [task for name, task in self._running.items() if name not in self.values]
-        if awaited and seconds > 0:
-            await asyncio.wait(awaited, timeout=seconds)
+        awaited = {task for name, task in self._running.items() if name not in self.values}
+        first = {asyncio.create_task(p.answered()) for p in self._pollers.values()}
+        if (awaited or first) and seconds > 0:
+            await asyncio.wait(awaited | first, timeout=seconds)
+        for task in first:
+            task.cancel()
+
+    def take(self) -> dict[str, object]:
+        """All values for one reading; records that are read once are in the first list that is handed out only."""
+        for name, poller in self._pollers.items():
+            self._put(name, poller.take(), poller.problem)
+        return dict(self.values)
 
     async def aclose(self) -> None:
         tasks = list(self._running.values())
         self.forget()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._close_pollers()
+        await asyncio.gather(*tasks, *self._closing, return_exceptions=True)
 
-    def _is_wanted(self, document: Document) -> bool:
-        return document.name != METRICS and (self._destructive or not document.destructive)
+    def _poll(self, frontend: Frontend, document: Document) -> None:
+        if not self._destructive:
+            return
+        if document.name not in self._pollers:
+            self._pollers[document.name] = Poller(partial(self._records, frontend, document), document.every)
+        self._pollers[document.name].start()
+
+    async def _records(self, frontend: Frontend, document: Document) -> object:
+        answer = await self._read(document)
+        if isinstance(answer, Failure):
+            if answer.reason in _DENIED:
+                return None
+            raise Unread(_said(answer))
+        try:
+            return keep(frontend, document.name, documents.parse(answer.text))
+        except (ValueError, RecursionError):
+            raise Unread("no JSON") from None
+
+    def _close_pollers(self) -> None:
+        for poller in self._pollers.values():
+            task = asyncio.create_task(poller.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        self._pollers = {}
 
     def _is_due(self, document: Document) -> bool:
         started = self._started.get(document.name)

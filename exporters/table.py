@@ -60,6 +60,8 @@ class Over(StrEnum):
     FIRST = "first"
     SUM = "sum"
     """Records are increments that are read once: they accumulate over all reads."""
+    PARTS = "parts"
+    """Records are disjoint parts: those of one reading are added up."""
     HELD = "held"
     """The last; while a document has no record (an idle server writes none), the one before it. For totals, not for
     gauges."""
@@ -84,15 +86,21 @@ class Need(StrEnum):
 class Prefer:
     """The first of these values that exists, all others being left out. A tuple of values stands for any of them.
 
-    Where none of them exists and there is only one value, that one.
+    Where none of them exists and there is only one value, that one. A value that the configuration names for `role`
+    stands before all others, which then do not count.
     """
 
     values: tuple[str | tuple[str, ...], ...]
+    role: str
 
-    def __init__(self, *values: str | tuple[str, ...]) -> None:
+    def __init__(self, *values: str | tuple[str, ...], role: str = "") -> None:
         object.__setattr__(self, "values", values)
+        object.__setattr__(self, "role", role)
 
-    def among(self, present: Collection[str]) -> tuple[str, ...]:
+    def among(self, present: Collection[str], named: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """`named`: values that the configuration names, by role."""
+        if name := (named or {}).get(self.role):
+            return (name,) if name in present else ()
         for value in self.values:
             group = (value,) if isinstance(value, str) else value
             if found := tuple(v for v in group if v in present):

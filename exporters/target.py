@@ -4,40 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import re
-import ssl
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import ParamSpec, TypeVar
-from urllib.parse import urlsplit
 
-from exporters import detect, probe, tls
+from exporters import detect, probe
 from exporters.account import Account
 from exporters.collected import Collected, Outcome, chunks_of, debug_of, observation_of
 from exporters.config import Server
+from exporters.connection import Connection, bearer_token, tls_context
+from exporters.detect import Detected
 from exporters.exposition import InvalidExposition
-from exporters.fetch import JSON_TYPE, METRICS_TYPE, Body, Failure, fetch, transport
+from exporters.fetch import Body, Failure
 from exporters.findings import Finding, finding
 from exporters.normalise import Identity, Limits, Normaliser, Reading, TooManySamples
+from exporters.paths import MetricsPaths, points_elsewhere, url_of
 from exporters.schema import METRICS as SCHEMA
 from exporters.schema import Type
-from exporters.side import METRICS, SideDocuments
+from exporters.side import SideDocuments
 from exporters.table import Document, Form, Frontend
 from exporters.tables import FRONTENDS
 from exporters.window import Recent
 
 _log = logging.getLogger(__name__)
 
-_DEFAULT_METRICS = "/metrics"
 _DEFAULT_HEALTH = Document("health", "/health", Form.STATUS)
 _SETTLE_SECONDS = 0.5
 """How long a collection waits for side documents that it has not seen yet, e.g. the first."""
 _HEALTH_RESERVE = 0.2
 """Share of a collection's time that is kept to ask for health when the metrics do not come."""
 _MAX_RESERVE_SECONDS = 1.0
-_MAX_SIDE_BYTES = 2**20
 _LINES_PER_SAMPLE = 3
 """A page of one sample a family, each with its HELP and TYPE line: the longest there is for its samples."""
 _BIG_CHARACTERS = 2**19
@@ -59,20 +55,25 @@ class Target:
         model_aliases: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
         destructive: bool = True,
+        patience: float | None = None,
     ) -> None:
-        """`timeout` where the server has none of its own; `clock` tells unix seconds."""
+        """`timeout` where the server has none of its own; `clock` tells unix seconds.
+
+        `destructive`: whether documents may be read whose reading takes records away. `patience`: how many seconds a
+        collection waits for side documents that it has not seen yet.
+        """
         self.server = server
         self.timeout = server.timeout or timeout
         self.last: Collected | None = None
         self.last_error: tuple[float, Finding] | None = None
         self._clock = clock
-        self._tls = _tls_context(server)
-        self._client = transport(self._tls)
-        self._identity = Identity(node, server.name, server.labels, model_aliases or {}, server.role or "")
+        self._patience = patience
+        self._connection = Connection(server, self.timeout)
+        self._identity = _identity(server, node, model_aliases or {})
         self._account = Account({**server.labels, "node": node, "server": server.name})
-        self._prober = probe.prober(server, node, self._client, lambda: bearer_token(server), clock)
-        self._side = SideDocuments(self._read_side, clock, destructive=destructive)
-        self._path = server.metrics_path
+        self._prober = probe.prober(server, node, self._connection.client, lambda: bearer_token(server), clock)
+        self._side = SideDocuments(self._connection.read_aside, clock, destructive=destructive)
+        self._paths = MetricsPaths(server.metrics_path)
         self._normaliser: Normaliser | None = None
         self._recent = Recent()
         self._before: Reading | None = None
@@ -86,7 +87,7 @@ class Target:
         known = self._identity
         same = (server, node, server.timeout or timeout, dict(model_aliases))
         current = (self.server, known.node, self.timeout, dict(known.model_aliases))
-        return same == current and _tls_context(server) is self._tls
+        return same == current and tls_context(server) is self._connection.tls
 
     def collecting(self, deadline: float, gate: asyncio.Semaphore) -> asyncio.Task[Collected]:
         """The collection in flight, or a new one: a server is never asked twice at a time."""
@@ -127,14 +128,22 @@ class Target:
         if self._prober is not None:
             await self._prober.aclose()
         await self._side.aclose()
-        await self._client.aclose()
+        await self._connection.aclose()
 
-    def _become(self, frontend: Frontend) -> None:
-        limits = Limits(max_samples=self.server.max_samples, max_models=self.server.max_models)
-        self._normaliser = Normaliser(frontend, self._identity, limits)
-        self._recent = Recent()
-        self._before = None
-        self._side.follow(frontend)
+    @property
+    def _frontend(self) -> Frontend | None:
+        return self._normaliser.frontend if self._normaliser else None
+
+    def _become(self, frontend: Frontend) -> Normaliser:
+        """What follows is `frontend`'s, as it was if it is the one already."""
+        if self._normaliser is None or self._normaliser.frontend is not frontend:
+            limits = Limits(max_samples=self.server.max_samples, max_models=self.server.max_models)
+            self._normaliser = Normaliser(frontend, self._identity, limits)
+            self._recent = Recent()
+            self._before = None
+            self._side.follow(frontend)
+        self._side.refresh()
+        return self._normaliser
 
     async def _observe(self, outcome: Outcome, deadline: float) -> None:
         self._side.refresh()
@@ -147,22 +156,57 @@ class Target:
             if not outcome.available and not outcome.findings:
                 outcome.findings.append(finding("no_engine_metrics"))
             return
-        outcome.findings.append(finding(answer.reason, answer.detail))
-        outcome.up = answer.answered or (await self._read(self._health(), deadline)).status is not None
+        outcome.up = answer.answered or (await self._connection.read(self._health(), deadline)).status is not None
         if not outcome.up:
             self._side.forget()
+            self._paths.forget()
+        is_elsewhere = not outcome.url.startswith(f"{self.server.url}/")
+        if outcome.up and (answer.reason in ("not_found", "json_body") or (is_elsewhere and not answer.answered)):
+            await self._without_page(outcome, answer, deadline)
+        else:
+            outcome.findings.append(finding(answer.reason, answer.detail))
 
     async def _metrics(self, outcome: Outcome, deadline: float) -> Body | Failure:
-        outcome.url = self._url(self._metrics_path())
-        answer = await self._get(outcome.url, deadline, METRICS_TYPE, self.server.max_body_bytes)
-        if self._path or self._normaliser or not _points_elsewhere(answer):
-            return answer
-        for path in _other_metrics_paths(self._metrics_path()):
-            other = await self._get(self._url(path), deadline, METRICS_TYPE, self.server.max_body_bytes)
-            if isinstance(other, Body) and detect.detect(other.text, other.content_type).frontend:
-                self._path, outcome.url = path, self._url(path)
-                return other
-        return answer
+        frontend = self._frontend or await self._owner(deadline)
+        paths = self._paths.candidates(frontend)
+        answers = []
+        for path in paths:
+            outcome.url = url_of(self.server.url, path)
+            answer = await self._connection.metrics(outcome.url, deadline)
+            if isinstance(answer, Body) and len(paths) > 1 and await _is_recognised(answer):
+                self._paths.found(path)
+                return answer
+            answers.append((outcome.url, answer))
+            if not points_elsewhere(path, answer):
+                break
+        outcome.url, answer = answers[0]
+        return answer if frontend else self._paths.judged(answer)
+
+    async def _owner(self, deadline: float) -> Frontend | None:
+        """Asked before the metrics page: at its common path some servers have records that can be read only once."""
+        self._side.follow(detect.UNKNOWN)
+        self._side.refresh()
+        await self._settle(deadline)
+        return detect.owner_of(self._side.values)
+
+    async def _without_page(self, outcome: Outcome, answer: Failure, deadline: float) -> None:
+        """The server lives and has no metrics page: what it is, and what its other documents tell."""
+        await self._settle(deadline)
+        self._paths.lost()
+        owned = detect.by_owner(self._side.values)
+        frontend = FRONTENDS[self.server.frontend] if self.server.frontend else owned.frontend
+        detail = "; ".join(filter(None, (answer.detail, owned.detail)))
+        if frontend is None:
+            self._normaliser = None
+            outcome.findings.append(finding(answer.reason, detail))
+            return
+        normaliser = self._become(frontend)
+        await self._settle(deadline)
+        reading = self._page(normaliser, "")
+        if not isinstance(reading, Reading) or not reading.available:
+            outcome.findings.append(finding(answer.reason, detail, remedy=frontend.no_metrics))
+        if isinstance(reading, Reading):
+            self._take(outcome, reading)
 
     async def _normalise(self, outcome: Outcome, body: Body, deadline: float) -> None:
         reading = await self._reading(body, deadline)
@@ -178,17 +222,17 @@ class Target:
         if self._normaliser is None:
             return None
         await self._settle(deadline)
-        reading = await _worked(body, self._page, self._normaliser, body)
+        reading = await _worked(body, self._page, self._normaliser, body.text)
         if isinstance(reading, Reading) and self._before is not None and _is_restart(self._before, reading):
             self._side.forget()
             self._side.refresh()
             await self._settle(deadline)
-            reading = await _worked(body, self._page, self._normaliser, body)
+            reading = await _worked(body, self._page, self._normaliser, body.text)
         return reading
 
-    def _page(self, normaliser: Normaliser, body: Body) -> Reading | Finding:
+    def _page(self, normaliser: Normaliser, text: str) -> Reading | Finding:
         try:
-            return normaliser.normalise(body.text, dict(self._side.values))
+            return normaliser.normalise(text, self._side.take())
         except InvalidExposition as error:
             return finding("invalid_exposition", str(error))
         except TooManySamples as error:
@@ -201,73 +245,54 @@ class Target:
         if body.text.count("\n") > _LINES_PER_SAMPLE * self.server.max_samples:
             return finding("too_many_samples", f"more than {self.server.max_samples}")
         detected = await _worked(body, detect.detect, body.text, body.content_type)
-        frontend, found = detected.frontend, detected.finding
-        if found is not None and frontend is not None and not await self._is_confirmed(frontend, deadline):
-            found, frontend = detect.unconfirmed(frontend), None
+        frontend, found = await self._confirmed(detected, deadline)
         if found is not None:
             outcome.findings.append(found)
-        if frontend is None:
+        if frontend is None or (found is not None and found.reason == "json_body"):
+            if frontend is not None:
+                self._become(frontend)
             return None
-        if self._normaliser is not None and self._normaliser.frontend is frontend:
+        if self._frontend is frontend:
             return reading
         if self.server.frontend:
             detail = f"it looks like {frontend.name}, configured is {self.server.frontend}"
             return finding("no_engine_metrics", detail)
         self._become(frontend)
-        self._side.refresh()
         return await self._reading(body, deadline)
 
-    async def _is_confirmed(self, frontend: Frontend, deadline: float) -> bool:
-        """Whether it is `frontend`, though its page shows no engine metrics."""
-        if self.server.frontend == frontend.name:
-            return True
-        self._side.follow(frontend)
-        self._side.refresh()
+    async def _confirmed(self, detected: Detected, deadline: float) -> tuple[Frontend | None, Finding | None]:
+        """Whose page it is where it shows no engine metrics: as far as side documents, or the configuration, tell."""
+        found = detected.finding
+        if found is None or (detected.frontend is None and found.reason not in ("empty_body", "json_body")):
+            return detected.frontend, found
         await self._settle(deadline)
-        return detect.is_confirmed(frontend, self._side.values)
+        owner = FRONTENDS[self.server.frontend] if self.server.frontend else detect.owner_of(self._side.values)
+        if detected.frontend is not None:
+            is_it = owner is detected.frontend
+            return (owner, finding(found.reason)) if is_it else (None, detect.unconfirmed(detected.frontend))
+        if owner is None:
+            return None, found
+        remedy = owner.no_metrics if found.reason == "json_body" else ""
+        return owner, finding(found.reason, f"it is {owner.name}", remedy=remedy)
 
     def _take(self, outcome: Outcome, reading: Reading) -> None:
         outcome.reading = reading
-        outcome.findings += reading.findings
+        if not reading.available:
+            told = {f.reason for f in outcome.findings}
+            outcome.findings += [f for f in reading.findings if not told or f.reason != "empty_body"]
+            return
+        outcome.findings = [f for f in outcome.findings if f.reason != "empty_body"] + list(reading.findings)
         outcome.recent = self._recent.advance(
             outcome.at, reading.values, reading.histograms, start_time=reading.start_time
         )
         self._before = reading
 
     async def _settle(self, deadline: float) -> None:
-        await self._side.settle(min(_SETTLE_SECONDS, deadline - _loop_time()))
-
-    async def _read_side(self, document: Document) -> Body | Failure:
-        return await self._read(document, _loop_time() + self.timeout)
-
-    async def _read(self, document: Document, deadline: float) -> Body | Failure:
-        accept = JSON_TYPE if document.form is Form.JSON else "*/*"
-        return await self._get(self._url(document.path), deadline, accept, _MAX_SIDE_BYTES)
-
-    async def _get(self, url: str, deadline: float, accept: str, max_bytes: int) -> Body | Failure:
-        token = bearer_token(self.server)
-        got = await fetch(
-            self._client, url, deadline=deadline, max_bytes=max_bytes, accept=accept, bearer_token=token or ""
-        )
-        if token is None and isinstance(got, Failure) and got.reason == "unauthorized":
-            return replace(got, reason="credentials_unreadable")
-        return got
-
-    def _url(self, path: str) -> str:
-        """A path that starts with a port (`:8002/metrics`) stands for another port of the same host."""
-        if not path.startswith(":"):
-            return self.server.url + path
-        parts = urlsplit(self.server.url)
-        host = parts.netloc.removesuffix(f":{parts.port}") if parts.port is not None else parts.netloc
-        return f"{parts.scheme}://{host}{path}"
-
-    def _metrics_path(self) -> str:
-        if self._path:
-            return self._path
-        return self._normaliser.frontend.document(METRICS).path if self._normaliser else _DEFAULT_METRICS
+        patience = _SETTLE_SECONDS if self._patience is None else self._patience
+        await self._side.settle(min(patience, deadline - _loop_time()))
 
     def _health(self) -> Document:
-        documents = self._normaliser.frontend.documents if self._normaliser else ()
+        documents = self._frontend.documents if self._frontend else ()
         return next((d for d in documents if d.form is Form.STATUS), _DEFAULT_HEALTH)
 
     def _collected(self, outcome: Outcome) -> Collected:
@@ -279,7 +304,7 @@ class Target:
         return self._assembled(outcome)
 
     def _assembled(self, outcome: Outcome) -> Collected:
-        frontend = self._normaliser.frontend.name if self._normaliser else ""
+        frontend = self._frontend.name if self._frontend else ""
         if self._prober is not None:
             outcome.probed, found = self._prober.report(up=outcome.up)
             outcome.findings += found
@@ -289,25 +314,11 @@ class Target:
         return Collected(observation, chunks_of(outcome, observation, self._account), debug)
 
 
-def bearer_token(server: Server) -> str | None:
-    """Read anew for each request, so that a token may be replaced. None where it cannot be read or is no token."""
-    token = ""
-    if server.bearer_token_env is not None:
-        token = os.environ.get(server.bearer_token_env, "")
-    elif server.bearer_token_file is not None:
-        try:
-            token = server.bearer_token_file.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            return None
-    else:
-        return ""
-    return token if re.fullmatch(r"[!-~]+", token) else None
-
-
-def _tls_context(server: Server) -> ssl.SSLContext:
-    if server.url.startswith("http://"):
-        return tls.unused()
-    return server.tls.context() if server.tls else tls.context()
+def _identity(server: Server, node: str, model_aliases: Mapping[str, str]) -> Identity:
+    prefer = {"entry": server.entry_model or "", "engine": server.engine_model or ""}
+    return Identity(
+        node, server.name, server.labels, model_aliases, server.role or "", server.model or "", prefer=prefer
+    )
 
 
 async def _worked(body: Body, function: Callable[_Given, _Made], *given: _Given.args, **more: _Given.kwargs) -> _Made:
@@ -321,16 +332,8 @@ def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _points_elsewhere(answer: Body | Failure) -> bool:
-    """Some frontends answer 404, or JSON, where others have their metrics."""
-    if isinstance(answer, Failure):
-        return answer.reason == "not_found"
-    return answer.text.lstrip()[:1] in ("[", "{")
-
-
-def _other_metrics_paths(path: str) -> list[str]:
-    known = [f.document(METRICS).path for f in FRONTENDS.values()]
-    return [p for p in dict.fromkeys(known) if p != path]
+async def _is_recognised(body: Body) -> bool:
+    return (await _worked(body, detect.detect, body.text, body.content_type)).frontend is not None
 
 
 def _is_restart(before: Reading, now: Reading) -> bool:

@@ -16,6 +16,8 @@ from inferwatch.report import Report, as_json, as_text, of_page, of_server
 from inferwatch.saved import normalised, normaliser, read
 
 TIMEOUT_SECONDS = 10.0
+RECORDS_PATIENCE_SECONDS = 5.0
+"""An idle server takes 2 s to say that it has no records."""
 
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]*):(?P<port>\d+)(?P<path>/\S*)?")
 
@@ -65,7 +67,11 @@ def _page(name: str) -> Report:
 
 async def _server(subject: str, url: str, destructive: bool) -> Report:
     target = Target(
-        _configured(subject, url), node=socket.gethostname(), timeout=TIMEOUT_SECONDS, destructive=destructive
+        _configured(subject, url),
+        node=socket.gethostname(),
+        timeout=TIMEOUT_SECONDS,
+        destructive=destructive,
+        patience=RECORDS_PATIENCE_SECONDS if destructive else None,
     )
     try:
         return of_server(subject, await target.collect(asyncio.get_running_loop().time() + TIMEOUT_SECONDS))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from exporters import tls
 from exporters.collected import Collected
@@ -46,11 +46,24 @@ class Seen:
     text: str
     server: Server | None = None
     listens: bool = True
+    metrics_url: str = field(default="", compare=False)
 
 
 async def look(ports: Sequence[int] = PORTS, *, timeout: float = TIMEOUT_SECONDS) -> list[Seen]:
     """One result per port, in order, after little more than `timeout` seconds whatever listens there."""
-    return list(await asyncio.gather(*(_port(port, timeout) for port in ports)))
+    return _each_once(await asyncio.gather(*(_port(port, timeout) for port in ports)))
+
+
+def _each_once(seen: Sequence[Seen]) -> list[Seen]:
+    """Some servers have their metrics at a port of their own: that is not another server."""
+    first: dict[str, int] = {}
+    for s in seen:
+        if s.server is not None:
+            first.setdefault(s.metrics_url, s.port)
+    return [
+        s if s.server is None or (port := first[s.metrics_url]) == s.port else Seen(s.port, f"metrics of port {port}")
+        for s in seen
+    ]
 
 
 def as_text(seen: Sequence[Seen]) -> str:
@@ -72,7 +85,7 @@ async def _address(host: str, port: int, timeout: float) -> Seen:
         await target.aclose()
     report = of_server(server.url, collected)
     if "frontend" in report.facts:
-        return Seen(port, _server_text(report), server)
+        return Seen(port, _server_text(report), server, metrics_url=collected.debug.url)
     reason = _reason(collected)
     if reason == "not_found" and (models := await _models(server, deadline)):
         return Seen(port, f"an OpenAI-compatible server of {models} without metrics: switch its metrics on")

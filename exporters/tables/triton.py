@@ -34,9 +34,9 @@ _ANY = Need.ANY
 _SLOW = 60.0
 
 # The ensemble and the BLS model do not call each other, and may be loaded side by side.
-_ENTRY_MODELS = Prefer(("ensemble", "tensorrt_llm_bls"), "tensorrt_llm")
+_ENTRY_MODELS = Prefer(("ensemble", "tensorrt_llm_bls"), "tensorrt_llm", role="entry")
 _ENTRY = {"model": _ENTRY_MODELS}
-_ENGINE = {"model": Prefer("tensorrt_llm")}
+_ENGINE = {"model": Prefer("tensorrt_llm", role="engine")}
 _OUTCOMES = (("success", "unknown"), ("fail", "error"))
 _COUNTERS_ON = ("inference_request_duration_us",)
 """With counter_latencies=false the counters of requests stand still at 0 as well."""
@@ -50,9 +50,11 @@ def _blocks(kind: str, *invalid: float) -> Series:
     return Series("trt_llm_kv_cache_block_metrics", {**_ENGINE, "kv_cache_block_type": kind}, invalid=invalid)
 
 
-def _counted(outcome: str, reason: str, name: str | Prefer) -> Json:
+def _counted(outcome: str, reason: str) -> Json:
     path = f"inference_stats.{outcome}.count"
-    return Json("stats", path, records="model_stats", where={"name": name}, add={"reason": reason})
+    return Json(
+        "stats", path, records="model_stats", where={"name": _ENTRY_MODELS}, over=Over.PARTS, add={"reason": reason}
+    )
 
 
 _FAILED = Keep("reason", {"CANCELED": "abort", "BACKEND": "error", "OTHER": "error"}, other="error")
@@ -176,12 +178,7 @@ _FIELDS = (
             note=_OUTCOME,
         ),
         Source(
-            *(_counted(*outcome, name) for name in ("ensemble", "tensorrt_llm_bls") for outcome in _OUTCOMES),
-            quality=_APPROXIMATE,
-            note=_FROM_STATS,
-        ),
-        Source(
-            *(_counted(*outcome, Prefer("tensorrt_llm_bls", "tensorrt_llm")) for outcome in _OUTCOMES),
+            *(_counted(*outcome) for outcome in _OUTCOMES),
             quality=_APPROXIMATE,
             note=_FROM_STATS,
         ),
@@ -192,8 +189,8 @@ _FIELDS = (
             "why a success ended is not told",
         ),
         missing="no entry model is known: none of ensemble, tensorrt_llm_bls and tensorrt_llm is loaded, and several "
-        "others are; or the server runs with counter_latencies=false",
-        definition="Requests to the entry model (ensemble and tensorrt_llm_bls, else tensorrt_llm).",
+        "others are: name it with `entry_model`; or the server runs with counter_latencies=false",
+        definition="Requests to the entry model (ensemble and tensorrt_llm_bls, else tensorrt_llm; or `entry_model`).",
     ),
     Field(
         "llm_requests_rejected_total",
@@ -248,11 +245,12 @@ _FIELDS = (
 
 _TRAPS = (
     Trap("Every step of an ensemble counts the request again, a streaming step once per response",
-         "Only the entry model is read: ensemble and tensorrt_llm_bls, else tensorrt_llm, else the only one there is."),
+         "Only the entry model is read: ensemble and tensorrt_llm_bls, else tensorrt_llm, else the only one there is; "
+         "`entry_model` of the configuration overrides it."),
     Trap("A decoupled Python model is timed until it returns, not until its last response",
          "Latencies come from the entry model alone."),
     Trap("`model` is the name in the repository, not the LLM",
-         "It is the served name at Triton's API; `model_aliases` gives the LLM's."),
+         "It is the served name at Triton's API; `model` of the server's configuration gives the LLM's."),
     Trap("With counter_latencies=false the request counters stay at 0",
          "They are not used then: /v2/models/stats counts, else the summaries' count."),
     Trap("One failing request may count twice in an ensemble, and as a success of tensorrt_llm",

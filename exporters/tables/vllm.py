@@ -410,7 +410,7 @@ VLLM = Frontend(
     switched_off=("@http_request_duration_highr_seconds",),
     owner=(Json("models", "owned_by", records="data"), "vllm"),
     ignore=(
-        "@python_*", "@process_*", "@http_*",
+        "@python_*", "@process_*", "@http_*", "@num_request_max", "@request_finish",
         "avg_prompt_throughput_toks_per_s", "avg_generation_throughput_toks_per_s", "cpu_cache_usage_perc",
         "cpu_prefix_cache_hit_rate", "num_requests_waiting_by_reason", "num_requests_kv_fetch_by_stage", "tokens",
         "prompt_tokens_by_source", "prompt_tokens_cached", "prompt_tokens_cached_by_source", "prompt_tokens_recomputed",

@@ -38,6 +38,7 @@ _OVER = {
     Over.LAST: "",
     Over.FIRST: " (the first)",
     Over.SUM: ", added up over all reads",
+    Over.PARTS: ", added up",
     Over.HELD: ", kept while there is no record",
     Over.RISE: ", followed over its restarts",
 }

@@ -355,20 +355,17 @@ def test_gauges_of_the_oldest_release_that_stick_when_idle_are_marked() -> None:
 
 
 def test_a_server_without_a_metrics_page_is_recognised_by_its_model_list() -> None:
-    detected = detect.by_owner(side(models=MODELS))
-    assert detected.frontend is TABLE
-    assert detected.finding is not None
-    assert (detected.finding.reason, detected.finding.detail) == ("not_found", "it is lmdeploy")
+    owned = detect.by_owner(side(models=MODELS))
+    assert (owned.frontend, owned.detail) == (TABLE, "it is lmdeploy")
     for told in ("since 0.9.2", "--enable-metrics", "--disable-metrics", "serve proxy"):
-        assert told in detected.finding.remedy
+        assert told in TABLE.no_metrics
 
 
 @pytest.mark.parametrize("body", ['{"data": []}', '{"data": [{"id": "m", "owned_by": "somebody"}]}', "[]"])
 def test_any_other_server_without_a_metrics_page_stays_unknown(body: str) -> None:
-    detected = detect.by_owner(side(models=body))
-    assert detected.frontend is None
-    assert detected.finding is not None
-    assert "Switch the server's metrics on" in detected.finding.remedy
+    owned = detect.by_owner(side(models=body))
+    told = "an OpenAI API of m that tells no framework" if "somebody" in body else ""
+    assert (owned.frontend, owned.detail) == (None, told)
 
 
 def test_such_a_server_shows_its_framework_and_model_and_no_load() -> None:

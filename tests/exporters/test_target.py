@@ -283,11 +283,11 @@ async def test_side_documents_are_read_in_their_own_time(make: Make, clock: Cloc
         for _ in range(4):
             await collect(target)
             await side_documents_read(target)
-        assert (served.count("/metrics"), served.count("/version"), served.count("/v1/models")) == (4, 1, 1)
+        assert (served.count("/metrics"), served.count("/version"), served.count("/v1/models")) == (4, 1, 2)
         clock.now += 60.0
         await collect(target)
         await side_documents_read(target)
-        assert (served.count("/version"), served.count("/v1/models")) == (2, 2)
+        assert (served.count("/version"), served.count("/v1/models")) == (2, 3)
 
 
 async def test_of_side_documents_only_what_is_used_is_kept(make: Make) -> None:
@@ -435,7 +435,7 @@ async def test_a_configured_path_is_the_only_one(make: Make, monkeypatch: pytest
     monkeypatch.setitem(FRONTENDS, "other", replace(VLLM, name="other", documents=documents))
     async with serving(pages({"/metrics": response("[]", content_type=JSON)})) as served:
         collected = await collect(make(served.url, metrics_path="/metrics"))
-        assert set(served.paths) == {"/metrics"}
+        assert set(served.paths) == {"/metrics", "/v1/models", "/v2"}
     assert reasons(collected) == ["json_body"]
     assert "/prometheus/metrics" in collected.observation.findings[0].remedy
 

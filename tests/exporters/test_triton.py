@@ -11,7 +11,7 @@ import pytest
 
 from exporters import detect, schema
 from exporters.histogram import quantile
-from exporters.normalise import Normaliser, Reading
+from exporters.normalise import Identity, Normaliser, Reading
 from exporters.schema import METRICS, PHASES
 from exporters.table import Prefer, TokenTiming, keep
 from exporters.tables import FRONTENDS
@@ -280,6 +280,10 @@ def test_a_preference_takes_a_whole_group_and_else_the_only_one_there_is() -> No
     assert prefer.among({"c", "d"}) == ("c",)
     assert prefer.among({"d"}) == ("d",)
     assert prefer.among({"d", "e"}) == prefer.among(()) == ()
+    named = Prefer(("a", "b"), "c", role="entry")
+    assert named.among({"a", "d"}, {"entry": "d"}) == ("d",)
+    assert named.among({"a", "c"}, {"entry": "d"}) == ()
+    assert named.among({"a", "c"}, {"entry": "", "engine": "c"}) == ("a",)
 
 
 @pytest.mark.parametrize("name", [*LOADED, *FRESH])
@@ -303,8 +307,27 @@ def test_another_models_triton_is_not_taken_for_an_llm_unless_the_configuration_
 
 
 def test_a_triton_without_a_metrics_port_says_what_opens_it() -> None:
-    found = detect.by_owner(side(server=SERVER))
-    assert found.frontend is TABLE
-    assert found.finding is not None
-    assert "8002" in found.finding.remedy
+    assert detect.by_owner(side(server=SERVER)).frontend is TABLE
+    assert "8002" in TABLE.no_metrics
     assert TABLE.document("metrics").path == ":8002/metrics"
+
+
+NAMED = Identity("n", "s", model="llama-3", prefer={"entry": "my_flow", "engine": "my_engine"})
+
+
+def test_models_with_names_of_their_own_are_named_by_the_configuration() -> None:
+    page = CPP_0_9.replace('"tensorrt_llm"', '"my_engine"') + successes(my_flow=5, ensemble=90, preprocessing=7)
+    reading = Normaliser(TABLE, NAMED).normalise(page, side(server=SERVER))
+    assert finished(reading) == {"unknown": 5}
+    assert total(reading, "llm_requests_running") == 8
+    assert {s.label("model") for s in reading.values} == {"llama-3"}
+    assert {s.label("wire_model") for s in reading.values if s.metric == "llm_server_info"} == {"my_flow"}
+
+
+def test_statistics_are_those_of_the_named_entry_or_of_none() -> None:
+    standing_still = 'nv_inference_request_success{model="my_flow",version="1"} 0\n'
+    by_model = counts(my_flow=(4, 1), ensemble=(90, 0), tensorrt_llm=(7, 0))
+    found = Normaliser(TABLE, NAMED).normalise(standing_still, side(stats=by_model))
+    assert finished(found) == {"unknown": 4, "error": 1}
+    del by_model["model_stats"][0]  # type: ignore[attr-defined]
+    assert finished(Normaliser(TABLE, NAMED).normalise(standing_still, side(stats=by_model))) == {}

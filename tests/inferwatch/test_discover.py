@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from demo import replay
+from exporters.tables import FRONTENDS
+from exporters.tables.triton import TRITON
 from inferwatch import discover
 from inferwatch.discover import Seen, as_text, look
 from tests.inferwatch.listeners import HTML, JSON, TEXT, Page, need_ipv6, saying, serving, unused_port
 
+CAPTURES = Path(__file__).parents[1] / "captures"
 STATISTICS_OFF = (
     'http_requests_total{handler="/v1/completions",method="POST",status="2xx"} 20.0\n'
     "http_request_duration_highr_seconds_count 20.0\n"
@@ -94,6 +100,17 @@ async def test_one_silent_port_does_not_hide_another() -> None:
     async with saying(b"") as silent, serving({"/metrics": (200, TEXT, FRESH_V0)}) as good:
         found = await look([silent, good], timeout=1.0)
     assert [s.server is not None for s in found] == [False, True]
+
+
+async def test_a_port_that_has_the_metrics_of_another_one_is_no_second_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (CAPTURES / "triton" / "24.10" / "cppnames018-load2.prom").read_text()
+    owner = {"/v2": (200, JSON, '{"name": "triton", "version": "2.51.0"}')}
+    async with serving({"/metrics": (200, TEXT, page)}) as metrics, serving(owner) as api:
+        documents = (replace(TRITON.documents[0], path=f":{metrics}/metrics"), *TRITON.documents[1:])
+        monkeypatch.setitem(FRONTENDS, "triton", replace(TRITON, documents=documents))
+        found = await look([api, metrics], timeout=5.0)
+    assert [s.server is not None for s in found] == [True, False]
+    assert [s.text for s in found] == ["triton 2.51.0, ensemble", f"metrics of port {api}"]
 
 
 def test_the_ports_are_those_that_the_frameworks_use() -> None:
