@@ -105,6 +105,7 @@ _TOKEN_SGLANG = (0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.0
                  0.6, 0.8, 1, 2, 4, 6, 8)  # fmt: skip
 _LATENCY_VLLM = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
 _E2E_SGLANG = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400, 600, 1200, 1800, 2400)
+_PREFILL_TRTLLM = (80, 160, 640, 2560)
 _LENGTH = tuple(m * 10**e for e in range(6) for m in (1, 2, 5))
 
 _TOKEN_GRID = _union(_TOKEN_LMDEPLOY, _TOKEN_SGLANG)
@@ -118,7 +119,7 @@ QUEUE = Phase(
 )
 PREFILL = Phase(
     "prefill", "llm_prefill_time_seconds", Unit.SECONDS,
-    _union(_LATENCY_VLLM, (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)), False,
+    _union(_LATENCY_VLLM, _PREFILL_TRTLLM, (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)), False,
 )  # fmt: skip
 DECODE = Phase("decode", "llm_decode_time_seconds", Unit.SECONDS, _union(_LATENCY_VLLM, (0.1,)), False)
 PROMPT_LENGTH = Phase(
@@ -135,6 +136,17 @@ LATENCY_PHASES = tuple(p.name for p in PHASES.values() if p.unit is Unit.SECONDS
 LENGTH_PHASES = tuple(p.name for p in PHASES.values() if p.unit is Unit.TOKENS)
 QUANTILE_PHASES = tuple(p.name for p in PHASES.values() if p.quantiles)
 PHASE_OF_METRIC: dict[str, Phase] = {p.metric: p for p in PHASES.values()}
+
+_LENGTHS_SGLANG = (300, 700, 1500, 3000, 4000, 6000, 7000, 8000, 9000, 12500, 15000, 17500, 22500, 25000, 27500, 30000,
+                   35000, 40000, 60000, 80000, 300000, 400000, 600000, 800000)  # fmt: skip
+
+OFF_GRID: dict[str, dict[str, tuple[float, ...]]] = {
+    "queue": {"sglang": (0, 3, 4, 70, 80, 90, *range(100, 1000, 100), *range(1000, 2000, 200), 2000, 2500, 3000)},
+    "prefill": {"sglang": tuple(0.001 * 1.62**i for i in range(1, 30))},
+    "prompt_length": {"sglang": (*_LENGTHS_SGLANG, 1_100_000)},
+    "generation_length": {"sglang": (*_LENGTHS_SGLANG, 1_000_000, 1_100_000)},
+}
+"""Default bounds of current releases that a grid leaves out to stay short, by phase and frontend."""
 
 QUANTILES = (0.5, 0.99)
 QUANTILE_WINDOW_SECONDS = 300.0
@@ -267,8 +279,8 @@ _GPUS = (
 )  # fmt: skip
 
 DROP_REASONS = (
-    "nan", "invalid_value", "ratio_out_of_range", "negative", "bucket_decreasing", "bucket_incomplete", "duplicate",
-    "syntax", "too_many_models", "ambiguous",
+    "nan", "invalid_value", "ratio_out_of_range", "negative", "bucket_decreasing", "bucket_incomplete",
+    "duplicate", "syntax", "too_many_models", "ambiguous",
 )  # fmt: skip
 
 _OWN = (

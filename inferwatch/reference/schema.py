@@ -68,6 +68,17 @@ def _phases() -> list[str]:
         f"q = {code(number(q) for q in schema.QUANTILES)} over the last "
         f"{number(schema.QUANTILE_WINDOW_SECONDS)} seconds.",
         table(("phase", "metric", "quantiles", "upper bounds"), (_phase(phase) for phase in schema.PHASES.values())),
+        "Some grids leave default bounds of current releases out to stay short. Counts at these are interpolated in "
+        "sums by `le`; percentiles of one server keep them, as they come from its own bounds.",
+        table(("frontend", "phase", "bounds that are not on the grid"), _off_grid()),
+    ]
+
+
+def _off_grid() -> list[tuple[str, str, str]]:
+    return [
+        (f"`{frontend}`", f"`{phase}`", " ".join(f"{bound:g}" for bound in bounds))
+        for phase, by_frontend in schema.OFF_GRID.items()
+        for frontend, bounds in by_frontend.items()
     ]
 
 
