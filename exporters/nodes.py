@@ -37,7 +37,7 @@ def number(index: int, scale: float, invalid: tuple[float, ...]) -> Node:
             scrape.drop("nan", index)
             return None
         if value in invalid:
-            scrape.drop("invalid_value", index)
+            scrape.drop("not_known", index)
             return None
         return value * scale
 

@@ -28,6 +28,8 @@ _MAX_PLANS = 4
 _RATIO_TOLERANCE = 1e-6
 _RELATIVE_ROUNDING = 1e-9
 _MAX_DROPPED_SHOWN = 50
+_NOT_KNOWN = "not_known"
+"""The server says itself that it does not know yet: nothing is wrong with it."""
 _SERVER_ERROR = 500
 
 Drop = Callable[[str, str], None]
@@ -220,8 +222,8 @@ class Normaliser:
 
 
 def _dropped(dropped: Counter[str]) -> list[Finding]:
-    detail = ", ".join(f"{n} × {reason}" for reason, n in sorted(dropped.items()))
-    return [finding("dropped_samples", detail)] if dropped else []
+    detail = ", ".join(f"{n} × {reason}" for reason, n in sorted(dropped.items()) if reason != _NOT_KNOWN)
+    return [finding("dropped_samples", detail)] if detail else []
 
 
 def _numbers(plan: Plan, texts: list[str], drop: Drop) -> list[float]:

@@ -279,7 +279,7 @@ _GPUS = (
 )  # fmt: skip
 
 DROP_REASONS = (
-    "nan", "invalid_value", "ratio_out_of_range", "negative", "bucket_decreasing", "bucket_incomplete",
+    "nan", "not_known", "invalid_value", "ratio_out_of_range", "negative", "bucket_decreasing", "bucket_incomplete",
     "duplicate", "syntax", "too_many_models", "ambiguous",
 )  # fmt: skip
 

@@ -176,7 +176,9 @@ def test_it_is_told_apart_from_the_bare_names_of_trtllm_serve() -> None:
     # NIM 2.x passes vLLM's names on, its own limit beside them.
     names = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "prompt_tokens_total")
     vllm = "".join(f'vllm:{n}{{engine="0",{LABEL}}} 1.0\n' for n in names)
-    assert detect.detect(number("num_request_max", 1024.0) + vllm).frontend is FRONTENDS["vllm"]
+    page = number("num_request_max", 1024.0) + FINISHED + vllm
+    assert detect.detect(page).frontend is FRONTENDS["vllm"]
+    assert Normaliser(FRONTENDS["vllm"], IDENTITY).normalise(page).unmapped == ()
 
 
 def test_bounds_that_end_at_ten_seconds_count_what_lies_beyond() -> None:

@@ -338,7 +338,7 @@ def test_a_field_whose_values_are_all_unusable_is_unavailable_until_one_is_usabl
         ("-0.1", None, "negative"),
         ("+Inf", None, "invalid_value"),
         ("NaN", None, "nan"),
-        ("-1", None, "invalid_value"),
+        ("-1", None, "not_known"),
     ],
 )
 def test_a_ratio_is_between_0_and_1_or_dropped(number: str, expected: float | None, reason: str | None) -> None:

@@ -243,7 +243,7 @@ def test_a_value_that_means_unknown_is_dropped_and_never_0() -> None:
     capacity = Source(Calc("*", blocks("max", invalid=(0,)), blocks("tokens_per")))
     reading = triton(Field("llm_kv_cache_capacity_tokens", capacity), state="fresh")
     assert value(reading, "llm_kv_cache_capacity_tokens") is None
-    assert reading.dropped == {"invalid_value": 1}
+    assert reading.dropped == {"not_known": 1}
     assert reading.dropped_samples[0][0] == f'{BLOCKS}{{kv_cache_block_type="max",model="tensorrt_llm",version="1"}} 0'
 
 
