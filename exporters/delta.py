@@ -13,11 +13,14 @@ before its end minus last value at or before its start".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from exporters.histogram import Histogram
 from exporters.observation import Series
+
+T = TypeVar("T", float, Histogram)
 
 _SAME_START_SECONDS = 1.0
 """Start times are derived from clock ticks and boot time and may differ by rounding between reads."""
@@ -61,38 +64,43 @@ class Deltas:
             return Increase(seconds=0.0)
         first = self._at is None
         restarted = not first and _is_another_process(self._start, start_time)
-        born_inside = start_time is not None and window_start is not None and start_time >= window_start
-        from_zero = born_inside if first else True
-        resets = 0
-        added: dict[Series, float] = {}
-        for series, value in values.items():
-            before = None if restarted else self._values.get(series)
-            if before is None:
-                if from_zero:
-                    added[series] = value
-            elif value < before:
-                resets += 1
-                added[series] = value
-            else:
-                added[series] = value - before
-        added_histograms: dict[Series, Histogram] = {}
-        for series, histogram in histograms.items():
-            known = None if restarted else self._histograms.get(series)
-            if known is None:
-                if from_zero:
-                    added_histograms[series] = histogram
-            elif (difference := subtract(histogram, known)) is None:
-                resets += 1
-                added_histograms[series] = histogram
-            else:
-                added_histograms[series] = difference
-        seconds = None if self._at is None else at - self._at
-        self._at, self._start = at, start_time
         if restarted:
             self._values, self._histograms = {}, {}
+        born_inside = start_time is not None and window_start is not None and start_time >= window_start
+        from_zero = born_inside or not first
+        added, resets = _increases(values, self._values, _difference, from_zero=from_zero)
+        added_histograms, more = _increases(histograms, self._histograms, subtract, from_zero=from_zero)
+        resets += more
+        seconds = None if self._at is None else at - self._at
+        self._at, self._start = at, start_time
         self._values.update(values)
         self._histograms.update(histograms)
         return Increase(added, added_histograms, restarted or resets > 0, resets, seconds)
+
+
+def _increases(
+    now: Mapping[Series, T],
+    before: Mapping[Series, T],
+    difference: Callable[[T, T], T | None],
+    *,
+    from_zero: bool,
+) -> tuple[dict[Series, T], int]:
+    """What was added by series, and how many of them were reset; at first sight all, or with a base line nothing."""
+    added: dict[Series, T] = {}
+    resets = 0
+    for series, value in now.items():
+        known = before.get(series)
+        if known is not None:
+            step = difference(value, known)
+            resets += step is None
+            added[series] = value if step is None else step
+        elif from_zero:
+            added[series] = value
+    return added, resets
+
+
+def _difference(later: float, earlier: float) -> float | None:
+    return later - earlier if later >= earlier else None
 
 
 def subtract(later: Histogram, earlier: Histogram) -> Histogram | None:
