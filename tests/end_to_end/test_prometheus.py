@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporters import schema
 from exporters.histogram import Histogram, Quantile, quantile
-from tests.end_to_end.processes import ROOT, Process, free_port, running, until
+from tests.end_to_end.processes import ROOT, free_port
+from tests.end_to_end.real_prometheus import Prometheus, prometheus_of, sidecar_of
 from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
 from tests.end_to_end.web import get
 from tests.services import require
@@ -31,49 +28,6 @@ WIRE = {
     "e2e": "vllm:e2e_request_latency_seconds",
     "queue": "vllm:request_queue_time_seconds",
 }
-
-
-@dataclass(frozen=True)
-class Prometheus:
-    url: str
-    process: Process
-
-    def ask(self, query: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = get(f"{self.url}/api/v1/query", query=query).json()["data"]["result"]
-        return found
-
-    def number(self, query: str) -> float:
-        (only,) = self.ask(query)
-        return float(only["value"][1])
-
-    def target(self) -> dict[str, Any]:
-        (only,) = get(f"{self.url}/api/v1/targets").json()["data"]["activeTargets"]
-        found: dict[str, Any] = only
-        return found
-
-
-@contextmanager
-def sidecar_of(servers: list[dict[str, object]], folder: Path) -> Iterator[str]:
-    port = free_port()
-    config = folder / "inferwatch.yml"
-    config.write_text(yaml.safe_dump({"servers": servers, "listen": {"port": port}, "node": "node-a"}))
-    with running([sys.executable, "-m", "exporters", "--config", str(config)], folder) as process:
-        url = f"http://127.0.0.1:{port}"
-        until(lambda: get(f"{url}/healthz"), process)
-        yield url
-
-
-@contextmanager
-def prometheus_of(target: str, folder: Path) -> Iterator[Prometheus]:
-    scrape = {"job_name": "inferwatch", "static_configs": [{"targets": [target.removeprefix("http://")]}]}
-    settings = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]}
-    config, data, port = folder / "prometheus.yml", folder / "data", free_port()
-    config.write_text(yaml.safe_dump(settings))
-    command = [require("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={data}"]
-    with running([*command, f"--web.listen-address=127.0.0.1:{port}"], folder) as process:
-        prometheus = Prometheus(f"http://127.0.0.1:{port}", process)
-        until(lambda: prometheus.number("count_over_time(llm_up{server='loaded'}[1m])") >= 2, process)
-        yield prometheus
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +45,7 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def prometheus(sidecar: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    with prometheus_of(sidecar, tmp_path_factory.mktemp("prometheus")) as found:
+    with prometheus_of(sidecar, tmp_path_factory.mktemp("prometheus"), server="loaded") as found:
         yield found
 
 
