@@ -36,17 +36,23 @@ class Recorder:
         self.sources = tuple(sources)
         self._fleet = fleet
         self._store = store
-        self._recording = Recording(store, interval)
+        self._stored_until = clock()
+        self._recording = Recording(store, interval, self._stored_until)
         self._interval = interval
         self._retention = retention
         self._clock = clock
-        self._started = clock()
         self._problems: dict[str, str] = {}
 
     def lag(self) -> float:
-        """Seconds between the end of the newest stored minute and now; since the start, while nothing is stored."""
-        newest = self._recording.newest
-        return max(0.0, self._clock() - (self._started if newest is None else newest))
+        """Seconds between the end of the newest stored minute and now; since the start, while nothing is stored.
+
+        Minutes in the future do not count. Where the clock was set back, the lag is counted from there.
+        """
+        now, newest = self._clock(), self._recording.newest
+        if newest is not None and newest <= now:
+            self._stored_until = newest
+        self._stored_until = min(self._stored_until, now)
+        return now - self._stored_until
 
     async def run(self) -> None:
         """Until it is cancelled; then the open minutes are written as far as they got, and the sources closed."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from threading import Lock
 
 from exporters.observation import Observation
@@ -28,14 +30,18 @@ class _Pending:
 
 
 class Recording:
-    """Safe to call from several threads. `interval` is the time between two observations of a target in seconds."""
+    """Safe to call from several threads. `interval` is the time between two observations of a target in seconds.
 
-    def __init__(self, store: Store, interval: float) -> None:
+    Minutes that are stored already and lie after `now` do not count as the newest.
+    """
+
+    def __init__(self, store: Store, interval: float, now: float = math.inf) -> None:
         self._store = store
         self._max_step = 2 * interval
         self._targets: dict[tuple[str, str], _Pending] = {}
         self._lock = Lock()
-        self._newest = store.newest()
+        self._newest = store.newest(until=now)
+        _warn_of_the_future(store.newest(), now)
 
     @property
     def newest(self) -> float | None:
@@ -50,7 +56,8 @@ class Recording:
         with self._lock:
             for observation in observations:
                 self._take(observation)
-            self._write([self._batch(*item, open_too=self._is_overdue(item[1], now)) for item in self._targets.items()])
+            due = [self._batch(*item, open_too=self._is_overdue(item[1], now)) for item in self._targets.items()]
+            self._write(due, now)
 
     def flush(self) -> None:
         """Writes the open minutes too, as far as they got. Raises WriteError."""
@@ -87,7 +94,7 @@ class Recording:
         windows = (*pending.windows, *([window] if window is not None and open_too else []))
         return Batch(*key, pending.state.at, windows, tuple(pending.events), checkpoint.dump(pending.state))
 
-    def _write(self, batches: Iterable[Batch | None]) -> None:
+    def _write(self, batches: Iterable[Batch | None], now: float = math.inf) -> None:
         due = [batch for batch in batches if batch is not None]
         if not due:
             return
@@ -95,7 +102,16 @@ class Recording:
         for batch in due:
             pending = self._targets[batch.node, batch.server]
             pending.open_is_written = pending.state.window in batch.windows
-            closed = [w.start + WINDOW_SECONDS for w in pending.windows]
-            self._newest = max([*closed, *([self._newest] if self._newest is not None else [])], default=None)
+            ends = (self._newest, *(w.start + WINDOW_SECONDS for w in pending.windows))
+            self._newest = max((end for end in ends if end is not None and end <= now), default=None)
             pending.windows.clear()
             pending.events.clear()
+
+
+def _warn_of_the_future(latest: float | None, now: float) -> None:
+    if latest is not None and latest - WINDOW_SECONDS > now:
+        log.warning(
+            "the history holds minutes in the future, up to %s: this host's clock is wrong, or was when they were "
+            "written; they do not count for inferwatch_history_lag_seconds",
+            datetime.fromtimestamp(latest, UTC).isoformat(),
+        )

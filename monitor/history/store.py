@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,10 +55,12 @@ class Store:
         with self._engine.connect() as connection:
             return connection.scalar(wanted)
 
-    def newest(self) -> float | None:
-        """End of the newest stored window, in unix seconds."""
+    def newest(self, until: float = math.inf) -> float | None:
+        """End of the newest stored window of those that end by `until`, in unix seconds."""
         minute = tables.target_minute
         last = select(minute.c.start).where(minute.c.series_id == tables.series.c.id)
+        if math.isfinite(until):
+            last = last.where(minute.c.start <= until - WINDOW_SECONDS)
         last = last.order_by(minute.c.start.desc()).limit(1)
         with self._engine.connect() as connection:
             starts = connection.scalars(select(last.scalar_subquery()).select_from(tables.series)).all()

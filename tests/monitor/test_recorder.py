@@ -8,6 +8,7 @@ from sqlalchemy import Engine
 from exporters.observation import Observation
 from monitor.fleet import Fleet
 from monitor.history.ask import History
+from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store, WriteError
 from monitor.recorder import Recorder
 from monitor.sources import Source, SourceError
@@ -102,6 +103,32 @@ async def test_the_lag_is_the_age_of_the_newest_whole_minute(store: Store, clock
     assert recording.lag() == 10, "nothing is stored yet: since the start"
     await recording.observe(source)
     assert recording.lag() == 10, "the minute that ended at NOW is stored"
+
+
+async def test_minutes_in_the_future_do_not_hide_the_lag_and_are_told_once(
+    database: Engine, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    ahead = NOW + 86_400
+    early = Recording(Store(database), 15)
+    early.record([observation(NOW - 160, server="s2"), observation(NOW - 100, server="s2")], NOW - 100)
+    early.record([observation(ahead), observation(ahead + 60)], ahead + 60)
+    recording = recorder([], Fleet(), Store(database), clock)
+    clock.now = NOW + 600
+    assert recording.lag() == 660, "since the minute that ended at NOW - 60"
+    [told] = [r.getMessage() for r in caplog.records]
+    assert told.startswith("the history holds minutes in the future, up to 2026-12-01T10:00:00+00:00")
+
+
+async def test_a_clock_that_is_set_back_while_it_runs_does_not_hide_the_lag(store: Store, clock: Clock) -> None:
+    source = Scripted("a", [observation(NOW - 5)], [observation(NOW + 10)], [observation(NOW - 3601)], [])
+    recording = recorder([source], Fleet(), store, clock)
+    for clock.now in (NOW - 5, NOW + 10, NOW - 3600):
+        await recording.observe(source)
+    assert recording.lag() == 0
+    clock.now = NOW - 3000
+    assert recording.lag() == 600, "since the clock was seen to be back"
+    await recording.observe(source)
+    assert recording.lag() == 600, "the open minute is written, and was not whole"
 
 
 async def test_on_shutdown_the_open_minute_is_written_and_sources_are_closed(
