@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from inferwatch.console import CommandError
+from inferwatch.console import CommandError, printable
 
 app = typer.Typer(
     help="Observability for LLM inference servers.",
@@ -127,7 +127,7 @@ def main() -> None:
         app()
     except CommandError as error:
         for line in error.lines:
-            print(f"inferwatch: {line}", file=sys.stderr)
+            print(f"inferwatch: {printable(line)}", file=sys.stderr)
         sys.exit(error.status)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)

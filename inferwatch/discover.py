@@ -66,7 +66,7 @@ def _each_once(seen: Sequence[Seen]) -> list[Seen]:
     ]
 
 
-def as_text(seen: Sequence[Seen]) -> str:
+def as_lines(seen: Sequence[Seen]) -> list[str]:
     return columns([(str(s.port), s.text) for s in seen])
 
 

@@ -12,7 +12,7 @@ from exporters.schema import QUANTILE_WINDOW_SECONDS
 from exporters.table import Frontend
 from exporters.tables import FRONTENDS
 from exporters.window import Recent
-from inferwatch.console import FOUND, MISUSED, CommandError
+from inferwatch.console import FOUND, MISUSED, CommandError, printable
 from inferwatch.saved import IDENTITY, Saved, normalised, normaliser, read_all, told
 
 
@@ -23,7 +23,7 @@ def normalize(files: Sequence[str], *, interval: float, frontend: str | None) ->
     sys.stdout.write(exposition.page(_chunks(readings, interval)))
     findings = _findings(pages[-1], readings[-1])
     for finding in findings:
-        print(f"inferwatch: {pages[-1].name}: {told(finding)}", file=sys.stderr)
+        print(printable(f"inferwatch: {pages[-1].name}: {told(finding)}"), file=sys.stderr)
     if any(finding.severity is Severity.ERROR for finding in findings):
         raise CommandError(status=FOUND)
 

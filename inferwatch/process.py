@@ -18,7 +18,7 @@ from exporters.config import ConfigError, Listen, default_path
 from exporters.fetch import resolve_in_many_threads
 from exporters.loader import Root
 from exporters.loader import load as load_file
-from inferwatch.console import MISUSED, CommandError
+from inferwatch.console import MISUSED, CommandError, log, printable
 
 SHUTDOWN_SECONDS = 2
 
@@ -61,13 +61,13 @@ def url_of(bound: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def say(text: str = "") -> None:
+def say(*lines: str) -> None:
     """At once, also into a pipe."""
-    print(text, flush=True)
+    print("\n".join(map(printable, lines)), flush=True)
 
 
 def log_to_stderr() -> None:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log()
     for chatty in ("httpx", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     logging.getLogger("uvicorn.error").addFilter(_is_no_cancellation)

@@ -11,7 +11,7 @@ from exporters.detect import Detected
 from exporters.findings import Finding, Severity
 from exporters.normalise import Reading
 from exporters.observation import FieldStatus, Series
-from inferwatch.console import columns, plural
+from inferwatch.console import columns, plural, printable
 
 _UNAVAILABLE = "unavailable"
 
@@ -93,7 +93,7 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def as_text(report: Report) -> str:
-    return "\n".join([f"{report.subject}: {_headline(report)}", *_body(report)])
+    return "\n".join(map(printable, (f"{report.subject}: {_headline(report)}", *_body(report))))
 
 
 def _headline(report: Report) -> str:
@@ -130,4 +130,4 @@ def _source(field: FieldStatus) -> str:
 def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     if rows:
         yield f"  {title}:"
-        yield columns(rows, "    ")
+        yield from columns(rows, "    ")

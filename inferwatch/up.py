@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from demo import replay
 from exporters.config import Config, Server
-from inferwatch.discover import Seen, as_text
+from inferwatch.discover import Seen, as_lines
 from inferwatch.process import Stop, config_path, listening, load, log_to_stderr, say, serve
 from inferwatch.serve import assembled, tell_addresses
 from inferwatch.watched import LOOK_EVERY_SECONDS, Watched
@@ -107,9 +107,9 @@ async def _looked(watched: Watched) -> list[Seen]:
         return []
     say("looking for inference servers on this host:")
     seen = await watched.look()
-    say(as_text(seen))
+    say(*as_lines(seen))
     if not any(s.server for s in seen):
-        say(_NONE_FOUND)
+        say(*_NONE_FOUND.split("\n"))
     return seen
 
 

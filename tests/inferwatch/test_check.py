@@ -144,3 +144,41 @@ def test_a_file_whose_name_looks_like_host_and_port_is_a_file(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "h:8000").write_text("")
     assert url_of("h:8000") is None
+
+
+HOSTILE = (
+    'vllm:num_requests_running{model_name="m\x1b[2J\u202e\x9b31m"} 1.0\n'
+    'vllm:num_requests_waiting{model_name="b\\nerror forged: x"} NaN\n'
+)
+
+
+def test_no_text_of_a_page_reaches_the_terminal_unescaped(inferwatch: Command, tmp_path: Path) -> None:
+    page = tmp_path / "hostile\x1b.prom"
+    page.write_text(HOSTILE, encoding="utf-8")
+    for ran in (inferwatch("check", str(page)), inferwatch("check", "--json", str(page))):
+        assert all(line.isprintable() for line in ran.out.split("\n"))
+    out = inferwatch("check", str(page)).out
+    assert r"model m\x1b[2J\u202e\x9b31m" in out
+    assert not [line for line in out.splitlines() if line.lstrip().startswith("error forged")]
+
+
+@pytest.mark.parametrize(
+    "body", ["<html>\x1b[2J</html>", "node_\x1b[2J 1\n", '["\u202e"]', "no\x9bsample\n", "a\u2028b\x85c 1.0\n"]
+)
+def test_no_detail_of_a_finding_reaches_the_terminal_unescaped(inferwatch: Command, tmp_path: Path, body: str) -> None:
+    page = tmp_path / "bad.prom"
+    page.write_text(body, encoding="utf-8")
+    checked, normalised = inferwatch("check", str(page)), inferwatch("normalize", str(page))
+    assert (checked.status, normalised.status) == (1, 1)
+    assert all(line.isprintable() for text in (checked.out, normalised.err) for line in text.split("\n"))
+    assert len(normalised.err.splitlines()) == 1
+
+
+def test_no_answer_of_a_server_reaches_the_terminal_unescaped(inferwatch: Command) -> None:
+    pages = vllm(VLLM, "1-mid10")
+    pages.bodies["/metrics"] = HOSTILE.encode()
+    pages.bodies["/version"] = b'{"version":"0.32.0\\u001b[2J"}'
+    with serving(pages) as port:
+        out = inferwatch("check", f":{port}").out
+    assert all(line.isprintable() for line in out.split("\n"))
+    assert r"0.32.0\x1b[2J" in out

@@ -9,7 +9,7 @@ from demo import replay
 from exporters.tables import FRONTENDS
 from exporters.tables.triton import TRITON
 from inferwatch import discover
-from inferwatch.discover import Seen, as_text, look
+from inferwatch.discover import Seen, as_lines, look
 from tests.inferwatch.listeners import HTML, JSON, TEXT, Page, need_ipv6, saying, serving, unused_port
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -118,6 +118,13 @@ def test_the_ports_are_those_that_the_frameworks_use() -> None:
 
 
 def test_the_table_is_aligned() -> None:
-    assert as_text([Seen(8000, "nothing listens"), Seen(23333, "a web page")]) == (
-        "  8000   nothing listens\n  23333  a web page"
-    )
+    found = as_lines([Seen(8000, "nothing listens"), Seen(23333, "a web page")])
+    assert found == ["  8000   nothing listens", "  23333  a web page"]
+
+
+async def test_what_a_server_calls_its_model_cannot_write_to_the_terminal() -> None:
+    models = (200, JSON, '{"data":[{"id":"q\\u001b[2J\\n  8000   vllm"}]}')
+    async with serving({"/v1/models": models}) as port:
+        (line,) = as_lines([await seen_at(port)])
+    assert line.startswith(f"  {port}  ")
+    assert r"q\x1b[2J\n  8000   vllm" in line
