@@ -44,10 +44,11 @@ class Detected:
 
 
 def detect(text: str, content_type: str = "") -> Detected:
+    text = text.removeprefix(exposition.BYTE_ORDER_MARK)
     stripped = text.strip()
     if not stripped:
         return Detected(None, finding("empty_body"))
-    if stripped[0] in "[{" and (not stripped.startswith('{"') or "json" in content_type) and _is_json(stripped):
+    if stripped[0] in "[{" and _is_json(stripped):
         return Detected(None, finding("json_body", stripped[:80]))
     if stripped[0] == "<" or "text/html" in content_type:
         return Detected(None, finding("html_body", stripped[:80]))
@@ -100,6 +101,8 @@ def _is_json(text: str) -> bool:
         json.loads(text)
     except ValueError:
         return False
+    except RecursionError:
+        return True  # only JSON nests
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 
@@ -113,9 +114,10 @@ def _value(term: Json, raw: object) -> JsonValue | None:
     if isinstance(raw, bool) or not isinstance(raw, int | float):
         return text
     try:
-        return float(raw) * term.scale
+        number = float(raw) * term.scale
     except OverflowError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def _scalar_text(raw: object) -> str:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from exporters.observation import Labels
 from exporters.schema import METRICS, Metric
 
+BYTE_ORDER_MARK = "\ufeff"
+"""Some writers put it before the first line."""
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 # A hostile line costs time in proportion to its length: characters repeat possessively, and groups begin with what the

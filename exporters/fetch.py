@@ -314,6 +314,8 @@ def _classify_connecting(error: Exception, place: str) -> tuple[str, str]:
 
 
 def _tls_detail(error: ssl.SSLError) -> str:
+    if error.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
+        return "what answers does not speak TLS: use http:// if it is meant to be plain"
     return getattr(error, "verify_message", "") or error.reason or str(error)
 
 

@@ -111,6 +111,9 @@ KINDS: dict[str, _Kind] = {
     "custom_bounds": _Kind(
         _I, "A latency histogram has bounds that are not on the shared grid.",
         "Percentiles stay right and get wider bounds; prefer the server's default buckets."),
+    "many_engines": _Kind(
+        _W, "More data-parallel engines than the limit of 256: the rest is counted as `other`.",
+        "Check whether something else is written into the engine label."),
     "several_models": _Kind(
         _W, "More models or adapters than the limit: the rest is counted as `other`.", "Raise `max_models`."),
 }  # fmt: skip

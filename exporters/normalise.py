@@ -158,6 +158,7 @@ class Normaliser:
     def normalise(self, text: str, documents: Documents | None = None) -> Reading:
         """Raises InvalidExposition where no line of a text is a sample, TooManySamples above the limit."""
         self._take(documents or {})
+        text = text.removeprefix(exposition.BYTE_ORDER_MARK)
         keys, values = exposition.split(text)
         plan = self._known(keys)
         bad: list[str] = []

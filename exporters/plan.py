@@ -18,7 +18,7 @@ from exporters.nodes import HistogramNode, Node, Scrape, TextNode
 from exporters.observation import FieldStatus, Labels, Series, labels
 from exporters.router import servers_behind
 from exporters.schema import PHASE_OF_METRIC, Type
-from exporters.table import Field, Fold, Frontend, Json, Label, Quality, Ratio, Source, Term, marks, terms
+from exporters.table import Field, Fold, Frontend, Json, Label, Quality, Ratio, Source, Term, marks, terms, walk
 from exporters.table import Series as SeriesTerm
 from exporters.wire import Page, families, index, parse_version, stem
 
@@ -44,7 +44,12 @@ class Identity:
 class Limits:
     max_samples: int = 50_000
     max_models: int = 20
+    max_engines: int = 256
     max_label_length: int = 1024
+
+
+Chosen = tuple[Field, Source | None]
+"""A field and the source that feeds it, if any fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +132,7 @@ class _Planner:
         self._engines = self._compiler.engines()
         self._models = self._compiler.models()
         self._others = frozenset(self._models[limits.max_models :])
+        self._other_engines = frozenset(self._engines[limits.max_engines :])
         self._compiler.model_known = bool(self._wire_model(None))
         shown = [mark for mark in (*marks(frontend), *frontend.accepts) if page.holds((mark,), ())]
         self._behind = servers_behind(frontend, page)
@@ -157,11 +163,11 @@ class _Planner:
             self._mapped(chosen),
             unmapped,
             (*self._page.dropped, *((name, "ambiguous") for name in self._compiler.ambiguous)),
-            tuple(self._findings(unmapped)),
+            tuple(self._findings(chosen, unmapped)),
             self._available,
         )
 
-    def _mapped(self, chosen: list[tuple[Field, Source | None]]) -> dict[str, str]:
+    def _mapped(self, chosen: list[Chosen]) -> dict[str, str]:
         found: dict[str, list[str]] = {}
         for entry, source in chosen:
             for name in self._compiler.names(source) if source is not None else ():
@@ -229,6 +235,8 @@ class _Planner:
 
     def _engine(self, engine: str | None) -> str:
         """A value for all of several engines together carries no engine."""
+        if engine in self._other_engines:
+            return "other"
         if engine is not None:
             return engine[: self._limits.max_label_length]
         return "" if len(self._engines) > 1 else next(iter(self._engines), "0")
@@ -268,7 +276,15 @@ class _Planner:
         return Scrape([0.0] * len(self._compiler.used), self._compiler.json, lambda _reason, _index: None)
 
     def _infos(self) -> tuple[Series, ...]:
-        return tuple(dict.fromkeys(self._info(place.engine, place.model) for place in self._compiler.places()))
+        return tuple(dict.fromkeys(self._info(place.engine, place.model) for place in self._places()))
+
+    def _places(self) -> list[Key]:
+        """Engines and models that are told apart, and one for the others."""
+        found: dict[tuple[bool, str | None, str], Key] = {}
+        for place in self._compiler.places():
+            is_other = place.engine in self._other_engines
+            found.setdefault((is_other, None if is_other else place.engine, self._model(place.model)), place)
+        return list(found.values())
 
     def _info(self, engine: str | None, model: str | None) -> Series:
         is_other = model in self._others
@@ -281,7 +297,7 @@ class _Planner:
 
     def _states(self) -> tuple[StateSlot, ...]:
         slots: dict[Labels, StateSlot] = {}
-        for place in self._compiler.places():
+        for place in self._places():
             identity = self._identity_labels(place.engine, place.model)
             node = self._fact_node("state", place.engine, place.model)
             slots.setdefault(labels(identity), StateSlot(node, identity))
@@ -325,23 +341,32 @@ class _Planner:
             if stem(name) not in known and not (ignored.match(name) or ignored.match(stem(name)))
         )
 
-    def _findings(self, unmapped: tuple[str, ...]) -> Iterable[Finding]:
+    def _findings(self, chosen: list[Chosen], unmapped: tuple[str, ...]) -> Iterable[Finding]:
         if not self._available:
             yield self._unavailable()
-        elif self._is_fresh():
+        elif self._is_fresh(chosen):
             yield finding("no_requests_yet")
         if unmapped and self._available:
             more = f" and {len(unmapped) - _MAX_UNMAPPED_TOLD} more" if len(unmapped) > _MAX_UNMAPPED_TOLD else ""
             yield finding("unmapped_families", ", ".join(unmapped[:_MAX_UNMAPPED_TOLD]) + more)
         if self._page.rewritten:
             yield finding("prefix_rewritten")
-        if len(self._models) > self._limits.max_models:
+        if self._others:
             yield finding("several_models", f"{len(self._models)} models")
+        if self._other_engines:
+            yield finding("many_engines", f"{len(self._engines)} engines")
 
-    def _is_fresh(self) -> bool:
-        """Whether no series of any model is there yet, not even in documents."""
+    def _is_fresh(self, chosen: list[Chosen]) -> bool:
+        """Whether nothing is counted yet, and no series of any model is there, not even in documents."""
         says_models = bool(self._frontend.model_label) and not self._from_documents
-        return says_models and not self._compiler.model_labels()
+        return says_models and not self._compiler.model_labels() and not any(map(self._counts, chosen))
+
+    def _counts(self, chosen: Chosen) -> bool:
+        entry, source = chosen
+        if source is None or schema.METRICS[entry.metric].type is Type.GAUGE:
+            return False
+        named = (t.name for part in source.parts for t in walk(part) if isinstance(t, SeriesTerm))
+        return any(self._page.find(name) or self._page.find(f"{name}_bucket") for name in named)
 
     def _unavailable(self) -> Finding:
         if self._behind:

@@ -33,8 +33,12 @@ _SLOW = 60.0
 _TOO_OLD = "this release is too old: exposed since {}"
 
 
-def _since(release: str) -> tuple[Reason, ...]:
-    return (Reason(_TOO_OLD.format(release)),)
+_FILTERED = "this release exposes it, but the page does not show it: not yet, or something filters the page on its way"
+
+
+def _since(release: str, text: str = "") -> tuple[Reason, ...]:
+    """A release that is known to be newer is not too old: then the page has lost the field."""
+    return Reason(_FILTERED, needs=(f"version>={release}",)), Reason(text or _TOO_OLD.format(release))
 
 
 def _server_info(path: str, text: str) -> tuple[Json, Json]:
@@ -138,7 +142,7 @@ _FIELDS = (
             quality=_APPROXIMATE,
             note=f"{_BLOCKS}; {_REQUERY}",
         ),
-        missing="the V0 engine has no prefix-cache counters",
+        missing=_since("0.11", "the V0 engine has no prefix-cache counters"),
     ),
     Field(
         "llm_prefix_cache_hit_tokens_total",
@@ -159,7 +163,7 @@ _FIELDS = (
             quality=_APPROXIMATE,
             note=f"{_BLOCKS}; {_REQUERY}",
         ),
-        missing="the V0 engine has no prefix-cache counters",
+        missing=_since("0.11", "the V0 engine has no prefix-cache counters"),
         definition="Whole blocks, and never a prompt's last token: 100 % cannot be reached, prompts shorter than a "
         "block show 0.",
     ),
@@ -189,7 +193,7 @@ _FIELDS = (
     Field(
         "llm_requests_rejected_total",
         Source(Series("admission_rejections_total", keep={"reason": _REJECTED})),
-        missing="exposed since 0.32 (refusals by --max-num-queued-reqs and --max-num-queued-tokens)",
+        missing=_since("0.32", "exposed since 0.32 (refusals by --max-num-queued-reqs and --max-num-queued-tokens)"),
         definition="Only refusals by the queue limits; too long prompts and unknown models are HTTP 4xx alone.",
     ),
     Field(
@@ -206,7 +210,7 @@ _FIELDS = (
     Field(
         "llm_preemptions_total",
         Source(Series("num_preemptions_total")),
-        missing="exposed since 0.4.3, with the V1 engine since 0.8.0",
+        missing=_since("0.8.0", "exposed since 0.4.3, with the V1 engine since 0.8.0"),
     ),
     Field(
         "llm_spec_decode_draft_tokens_total",

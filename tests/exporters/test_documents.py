@@ -282,8 +282,8 @@ def test_secrets_beside_what_is_read_are_not_kept() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_numbers_that_json_should_not_hold_are_read_as_they_stand(value: float) -> None:
-    assert repr(read(Json("d", "x"), {"d": parse(json.dumps({"x": value}))})) == repr({"": value})
+def test_numbers_that_json_should_not_hold_are_not_known(value: float) -> None:
+    assert read(Json("d", "x"), {"d": parse(json.dumps({"x": value}))}) == {}
 
 
 def test_the_recorded_documents_all_parse() -> None:

@@ -146,6 +146,7 @@ def test_requests_that_vanish_are_a_gap_and_not_full_availability() -> None:
     )
     # 8060 first tokens - 3918 finished - 2 still running.
     assert total(reading, "llm_requests_unfinished") == 4140
+    assert reading.findings == ()
     status = next(f for f in reading.fields if f.field == "llm_requests_finished_total")
     assert (status.quality, "cancelled" in status.reason) == ("approximate", True)
 
@@ -159,6 +160,8 @@ def test_requests_that_vanish_are_a_gap_and_not_full_availability() -> None:
         ('{"detail": "Not Found"}', "application/json", "json_body"),
         ("<!DOCTYPE html><html></html>", "text/html", "html_body"),
         ("<html><body>login</body></html>", "", "html_body"),
+        ('{"a": 1}', "text/plain", "json_body"),
+        ("[" * 100_000, "application/json", "json_body"),
         ("hello world, this is no metric", "text/plain", "invalid_exposition"),
         ("node_load1 0.5\nnode_load5 0.4\n", "text/plain", "no_engine_metrics"),
     ],

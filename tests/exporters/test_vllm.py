@@ -287,6 +287,36 @@ def test_a_declared_counter_starts_at_zero_once_the_model_is_known() -> None:
     assert total(reading, "llm_requests_running") is None
 
 
+def test_a_release_that_is_known_to_be_newer_is_not_called_too_old() -> None:
+    page = 'vllm:num_requests_running{model_name="m",engine="0"} 1\n'
+    normaliser = Normaliser(TABLE, Identity("n", "s"))
+
+    def reason(version: str) -> str:
+        reading = normaliser.normalise(page, {"version": {"version": version}})
+        return next(f.reason for f in reading.fields if f.field == "llm_time_per_output_token_seconds")
+
+    assert "something filters the page" in reason("0.32.0")
+    assert reason("0.10.2") == "this release is too old: exposed since 0.11.0"
+
+
+def test_engines_beyond_the_limit_are_counted_as_other_and_nothing_is_lost() -> None:
+    lines = [f'vllm:generation_tokens_total{{model_name="m",engine="{e}"}} 2' for e in range(1000)]
+    lines += [f'vllm:kv_cache_usage_perc{{model_name="m",engine="{e}"}} 0.5' for e in range(1000)]
+    reading = Normaliser(TABLE, Identity("n", "s")).normalise("\n".join(lines) + "\n")
+    assert {s.label("engine") for s in reading.values} == {*map(str, range(256)), "other"}
+    assert total(reading, "llm_generation_tokens_total") == 2000
+    assert total(reading, "llm_generation_tokens_total", engine="other") == 2 * 744
+    assert total(reading, "llm_kv_cache_utilization_ratio", engine="other") == 0.5
+    assert [f.reason for f in reading.findings] == ["many_engines"]
+
+
+def test_a_byte_order_mark_is_no_sample() -> None:
+    page = (A / "A-2-after.prom").read_text()
+    marked = Normaliser(TABLE, Identity("n", "s")).normalise("\ufeff" + page)
+    assert marked.dropped == {}
+    assert marked.values == Normaliser(TABLE, Identity("n", "s")).normalise(page).values
+
+
 def test_overflow_is_counted_and_percentiles_beyond_it_are_at_least() -> None:
     # 80 of 100 requests took longer than the largest bound; their mean of 94 s agrees with "at least 60".
     h = Histogram((40.0, 50.0, 60.0), (10.0, 12.0, 20.0, 100.0), 9400.0)
