@@ -118,8 +118,83 @@ KINDS: dict[str, _Kind] = {
         _W, "More models or adapters than the limit: the rest is counted as `other`.", "Raise `max_models`."),
 }  # fmt: skip
 
+GPU_KINDS: dict[str, _Kind] = {
+    # No GPU of this host can be read.
+    "gpu_none": _Kind(
+        _I, "There is no NVIDIA GPU here, as far as this process can see.",
+        "Nothing to do on a host without GPUs. In a container: give it the GPUs and the driver (`--gpus all`)."),
+    "gpu_no_library": _Kind(
+        _E, "The driver's library libnvidia-ml.so.1 cannot be loaded.",
+        "Install NVIDIA's driver; in a container, let NVIDIA's container toolkit mount it (`--gpus all`, capability "
+        "`utility`). Where there is no GPU: `gpus: {source: off}`."),
+    "gpu_no_binding": _Kind(
+        _E, "The Python package nvidia-ml-py is missing.", "Install inferwatch with its dependencies."),
+    "gpu_no_driver": _Kind(
+        _E, "NVIDIA's driver is not loaded.",
+        "Load its kernel module (`nvidia-smi` shows whether it runs); it is tried again by itself."),
+    "gpu_driver_mismatch": _Kind(
+        _E, "The driver's files and its loaded kernel module are of different versions: nothing can be read.",
+        "The driver was upgraded under a loaded module. Reload the module or reboot, then restart inferwatch."),
+    "gpu_unreadable": _Kind(
+        _E, "NVML does not start.", "Run `nvidia-smi`: it says more, or fails likewise."),
+    "gpu_page_unreadable": _Kind(
+        _E, "dcgm-exporter's page could not be read.", "Check the URL in `gpus.dcgm`, and that dcgm-exporter runs."),
+    "gpu_timeout": _Kind(
+        _E, "The driver does not answer in time.",
+        "A call hangs inside the driver, mostly for a GPU that is about to be lost: see the kernel's log (dmesg). If "
+        "no call hangs, give the scrape more time."),
+    # One GPU is not well.
+    "gpu_lost": _Kind(
+        _E, "The GPU does not answer any more: it is off the bus.",
+        "See the kernel's log for its last XID. Drain the node, then reset the GPU or reboot."),
+    "gpu_reset_required": _Kind(
+        _E, "The driver wants this GPU reset.", "Drain it, then `nvidia-smi --gpu-reset`, or reboot."),
+    "gpu_recovery_needed": _Kind(
+        _E, "The driver wants something done to recover this GPU.", "Do what the detail names, once it is drained."),
+    "gpu_power_cable": _Kind(
+        _E, "A power cable is not attached properly to this GPU.", "Attach it."),
+    "gpu_fabric_not_ready": _Kind(
+        _E, "The NVLink fabric is not ready: CUDA does not start on this GPU.",
+        "Start nvidia-fabricmanager, of the driver's version, and see its log."),
+    "gpu_inforom_corrupted": _Kind(
+        _W, "The GPU's own memory of facts (infoROM) is corrupted.", "Have the board looked at by its vendor."),
+    "gpu_ecc_uncorrected": _Kind(
+        _E, "Uncorrected ECC errors: memory lost data.",
+        "Restart the programs that were hit, drain the GPU and reset it. If it happens again, have it replaced."),
+    "gpu_row_remap_pending": _Kind(
+        _W, "Memory rows wait for being replaced by spare ones.", "Reset the GPU at its next idle moment."),
+    "gpu_row_remap_failed": _Kind(
+        _E, "Memory rows could not be replaced: no spare ones are left.", "Have the GPU replaced."),
+    "gpu_xid_hardware": _Kind(
+        _E, "In the last minutes the driver reported an error of the hardware.",
+        "Look the XID up in NVIDIA's list. Mostly: drain the GPU, reset it, and have it looked at if it comes again."),
+    "gpu_xid_recovered": _Kind(
+        _W, "In the last minutes the driver reported an error that it could contain.",
+        "Look the XID up in NVIDIA's list; the program that was hit may have to be restarted."),
+    "gpu_xid_application": _Kind(
+        _W, "In the last minutes the driver reported an error of a program on the GPU.",
+        "Look into the server's log: its kernels did something wrong, or it was stopped."),
+    "gpu_xid_other": _Kind(
+        _W, "In the last minutes the driver reported an error that is not known here.",
+        "Look the XID up in NVIDIA's list."),
+    # Read, with reservations.
+    "gpu_no_permission": _Kind(
+        _W, "Some readings are not permitted to this process.",
+        "Run it as root or with the capabilities these need; under MIG, aggregates need privileges."),
+    "gpu_old_driver": _Kind(
+        _I, "The driver is too old for some readings.", "Nothing to do; a newer driver has them."),
+    "gpu_read_failed": _Kind(
+        _W, "Some readings failed this time.", "If it stays so, see the kernel's log and `nvidia-smi -q`."),
+    "gpu_activity_in_use": _Kind(
+        _W, "Somebody else holds the GPU's activity counters: they are not read any more.",
+        "Seen where a profiler runs, and under MIG with driver 535. Restart inferwatch to try again."),
+    "gpu_not_here": _Kind(
+        _W, "`gpus.servers` names GPUs that are not here.", "Correct the number or uuid; /debug/gpus lists them."),
+}  # fmt: skip
+"""Findings of GPUs and their hosts; their reasons start with `gpu_`, beside `internal_error`."""
+
 
 def finding(reason: str, detail: str = "", *, remedy: str = "") -> Finding:
     """`remedy` replaces the general one where more is known, e.g. the very flag of that framework."""
-    kind = KINDS[reason]
+    kind = KINDS.get(reason) or GPU_KINDS[reason]
     return Finding(reason, kind.severity, kind.message, remedy or kind.remedy, detail)

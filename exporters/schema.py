@@ -243,10 +243,15 @@ _SERVER = (
            "From before connecting to the end of the last synthetic request; absent if that failed."),
 )  # fmt: skip
 
+THROTTLE_REASONS = (
+    "power", "thermal", "sync_boost", "board_limit", "reliability", "sw_thermal", "hw_thermal", "power_brake",
+)  # fmt: skip
+
 _GPUS = (
-    Metric("gpu_up", _GAUGE, Unit.NONE, _GPU, "1 if the GPU answers; 0 if it is known and lost."),
+    Metric("gpu_up", _GAUGE, Unit.NONE, _GPU,
+           "1 if the GPU answers; 0 if it is known, and is lost or does not answer in time."),
     Metric("gpu_info", _GAUGE, Unit.NONE, _GPU, "Always 1: what the GPU is.",
-           ("name", "driver", "cuda", "pci_bus_id", "serial", "mig_profile")),
+           ("name", "driver", "cuda", "pci_bus_id", "serial", "mig_profile", "parent")),
     Metric("gpu_server_info", _GAUGE, Unit.NONE, _GPU, "Always 1: which server runs on the GPU.",
            ("server", "source"), {"source": ("process", "config")}),
     Metric("gpu_utilization_ratio", _GAUGE, Unit.RATIO, _GPU,
@@ -264,24 +269,30 @@ _GPUS = (
     Metric("gpu_tensor_active_ratio", _GAUGE, Unit.RATIO, _GPU, "Share of cycles with tensor cores busy (GPM)."),
     Metric("gpu_dram_active_ratio", _GAUGE, Unit.RATIO, _GPU, "Share of cycles with memory traffic (GPM)."),
     Metric("gpu_sm_occupancy_ratio", _GAUGE, Unit.RATIO, _GPU, "Warps resident / warps possible (GPM)."),
-    Metric("gpu_throttled_seconds_total", _COUNTER, Unit.SECONDS, _GPU, "Time clocks were held down, by reason.",
-           ("reason",)),
+    Metric("gpu_throttled_seconds_total", _COUNTER, Unit.SECONDS, _GPU,
+           "Time in which the clocks were held down, by reason; reasons overlap.",
+           ("reason",), {"reason": THROTTLE_REASONS}),
     Metric("gpu_ecc_errors_total", _COUNTER, Unit.COUNT, _GPU, "ECC errors since the driver was loaded.",
            ("kind",), {"kind": ("corrected", "uncorrected")}),
-    Metric("gpu_remapped_rows_total", _COUNTER, Unit.COUNT, _GPU, "Remapped memory rows.",
+    Metric("gpu_remapped_rows_total", _COUNTER, Unit.COUNT, _GPU,
+           "Remapped memory rows by the errors they had; `pending` and `failed` are 1 if there are any such.",
            ("kind",), {"kind": ("corrected", "uncorrected", "pending", "failed")}),
-    Metric("gpu_xid_errors_total", _COUNTER, Unit.COUNT, _GPU, "XID events by number.", ("xid",)),
+    Metric("gpu_xid_errors_total", _COUNTER, Unit.COUNT, _GPU,
+           "XID events by number since inferwatch was started; kept while the GPU is lost.", ("xid",)),
     Metric("gpu_pcie_bytes_total", _COUNTER, Unit.BYTES, _GPU, "PCIe traffic.",
            ("direction",), {"direction": ("tx", "rx")}),
     Metric("gpu_nvlink_bytes_total", _COUNTER, Unit.BYTES, _GPU, "NVLink traffic.",
            ("direction",), {"direction": ("tx", "rx")}),
-    Metric("gpu_nvlink_errors_total", _COUNTER, Unit.COUNT, _GPU, "NVLink errors.", ("kind",)),
+    Metric("gpu_nvlink_errors_total", _COUNTER, Unit.COUNT, _GPU, "NVLink errors of all links.",
+           ("kind",), {"kind": ("replay", "recovery", "crc")}),
 )  # fmt: skip
 
 DROP_REASONS = (
     "nan", "not_known", "invalid_value", "ratio_out_of_range", "negative", "bucket_decreasing", "bucket_incomplete",
     "duplicate", "syntax", "too_many_models", "ambiguous",
 )  # fmt: skip
+
+GPU_DROP_REASONS = ("blank", "nan", "invalid_value", "ratio_out_of_range", "negative", "syntax")
 
 _OWN = (
     Metric("inferwatch_build_info", _GAUGE, Unit.NONE, _SELF, "Always 1: the product's version and schema grid.",
@@ -295,6 +306,17 @@ _OWN = (
            "Metric families of the server that its table neither maps nor ignores."),
     Metric("inferwatch_dropped_samples_total", _COUNTER, Unit.COUNT, _TARGET,
            "Samples not used, by reason.", ("reason",), {"reason": DROP_REASONS}),
+    Metric("inferwatch_gpu_available", _GAUGE, Unit.NONE, _SELF,
+           "1 if GPUs can be read, 0 with a finding that names the reason; absent where they are not asked for."),
+    Metric("inferwatch_gpu_finding", _GAUGE, Unit.NONE, _SELF,
+           "Always 1 while it holds: something to act on; `uuid` where it is of one GPU.",
+           ("uuid", "reason", "severity")),
+    Metric("inferwatch_gpu_read_duration_seconds", _GAUGE, Unit.SECONDS, _SELF,
+           "Time the last reading of all GPUs took."),
+    Metric("inferwatch_gpu_read_errors_total", _COUNTER, Unit.COUNT, _SELF, "Failed readings by reason.", ("reason",)),
+    Metric("inferwatch_gpu_dropped_samples_total", _COUNTER, Unit.COUNT, _SELF,
+           "Samples of dcgm-exporter's page that were not used, by reason; `blank` is DCGM's value for none.",
+           ("reason",), {"reason": GPU_DROP_REASONS}),
     Metric("inferwatch_config_last_reload_successful", _GAUGE, Unit.NONE, _SELF,
            "1 if the last reload of the configuration was good; the running one stays in force otherwise."),
     Metric("inferwatch_config_last_reload_success_timestamp_seconds", _GAUGE, Unit.TIMESTAMP, _SELF,

@@ -13,6 +13,7 @@ def test_every_program_of_the_script_is_known() -> None:
         "prometheus": "prometheus",
         "promtool": "prometheus",
         "chromium": "chromium",
+        "gcc": "build-essential",
         "libatomic.so.1": "libatomic1",
     }
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from exporters import schema
-from exporters.findings import KINDS
+from exporters.findings import GPU_KINDS, KINDS
 from exporters.table import (
     Calc,
     Document,
@@ -86,7 +86,7 @@ def test_every_phase_shows_all_bounds_of_its_grid() -> None:
 
 def test_every_finding_has_a_row_with_its_remedy() -> None:
     page = findings_page()
-    for reason, kind in KINDS.items():
+    for reason, kind in (KINDS | GPU_KINDS).items():
         assert f"| `{reason}` | {kind.severity.value} |" in page
         assert kind.remedy in page
 
