@@ -58,8 +58,15 @@ def create_app(
     app.include_router(api_router(fleet, history, clock))
     _add_own(app, recorder, sidecar, node or socket.gethostname())
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
-    debug_path = None if inner is None else "/debug"
-    app.include_router(page_router(fleet, history, clock=clock, looked_for=looked_for, debug_path=debug_path))
+    page = page_router(
+        fleet,
+        history,
+        clock=clock,
+        looked_for=looked_for,
+        debug_path=None if inner is None else "/debug",
+        problems=list if recorder is None else recorder.history_problems,
+    )
+    app.include_router(page)
     return app
 
 

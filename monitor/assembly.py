@@ -11,7 +11,8 @@ from sqlalchemy import Engine
 from monitor.config import MonitorConfig
 from monitor.fleet import STALE_AFTER_SECONDS, Fleet
 from monitor.history.ask import History
-from monitor.history.database import open_database, upgrade
+from monitor.history.database import HistoryError, open_database, upgrade
+from monitor.history.file import WriterLock
 from monitor.history.store import Store
 from monitor.recorder import Recorder
 from monitor.sources import Source
@@ -24,10 +25,12 @@ class Monitor:
     history: History
     recorder: Recorder
     database: Engine
+    lock: WriterLock
 
     def close(self) -> None:
         """Once the recorder has ended."""
         self.database.dispose()
+        self.lock.release()
 
 
 def assemble(
@@ -42,7 +45,13 @@ def assemble(
     Brings the database up to date. Raises HistoryError.
     """
     database = open_database(database_url or config.history.database)
-    upgrade(database)
+    lock = WriterLock(database.url)
+    try:
+        upgrade(database)
+    except HistoryError:
+        database.dispose()
+        lock.release()
+        raise
     interval = config.scrape.interval
     fleet = Fleet(stale_after=max(STALE_AFTER_SECONDS, 3 * interval))
     elsewhere = [SidecarUrl(url, interval, clock=clock) for url in config.sources.sidecars]
@@ -54,4 +63,4 @@ def assemble(
         retention=config.history.retention,
         clock=clock,
     )
-    return Monitor(fleet, History(database), recorder, database)
+    return Monitor(fleet, History(database), recorder, database, lock)

@@ -6,13 +6,11 @@ import math
 from collections.abc import Iterable, Mapping
 from threading import Lock
 
-from pydantic import BaseModel, ConfigDict
-
-from exporters.findings import Finding
-from exporters.observation import FieldStatus, Observation, Series
+from exporters.observation import Observation, Series
 from exporters.schema import E2E, PHASES, QUANTILE_WINDOW_SECONDS, TTFT, Phase
 from monitor.readings import facts, of_metric, replicas, total
 from monitor.recent import RecentSteps
+from monitor.remarks import FieldOut, FindingOut, Row
 
 RATE_WINDOW_SECONDS = 60.0
 STALE_AFTER_SECONDS = 90.0
@@ -21,11 +19,7 @@ FORGET_AFTER_SECONDS = 3600.0
 """A server of which nothing was heard for so long was taken out of the configuration."""
 
 
-class _Row(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class QuantileOut(_Row):
+class QuantileOut(Row):
     """The true quantile lies between `lower` and `upper`; without `upper` it is at least `lower`."""
 
     estimate: float
@@ -35,22 +29,7 @@ class QuantileOut(_Row):
     window_seconds: float
 
 
-class FindingOut(_Row):
-    reason: str
-    severity: str
-    message: str
-    remedy: str
-    detail: str
-
-
-class FieldOut(_Row):
-    field: str
-    source: str
-    quality: str
-    reason: str
-
-
-class ServerRow(_Row):
+class ServerRow(Row):
     """One server now. None is "not known", never zero.
 
     A server that cannot be read has no figures; framework, frontend, version, model and role stay as last seen.
@@ -120,8 +99,8 @@ class _Target:
             engines=len(replicas(observation)),
             last_seen=self.last_seen,
             labels=dict(observation.user_labels),
-            findings=[*([_silent(now - observation.at)] if stale else []), *map(_finding, observation.findings)],
-            fields=[_field(f) for f in observation.fields],
+            findings=[*([_silent(now - observation.at)] if stale else []), *map(FindingOut.of, observation.findings)],
+            fields=[FieldOut.of(f) for f in observation.fields],
             simulated="replay" if dict(observation.user_labels).get("source") == "replay" else None,
         )
         return row.model_copy(update={**self.facts, **(self._figures() if row.available else {})})
@@ -235,20 +214,6 @@ def _exported_quantile(values: Mapping[Series, float], phase: Phase, q: float) -
 def _quantile_out(estimate: float, lower: float, upper: float, window: float) -> QuantileOut:
     known = upper if math.isfinite(upper) else None
     return QuantileOut(estimate=estimate, lower=lower, upper=known, at_least=known is None, window_seconds=window)
-
-
-def _finding(found: Finding) -> FindingOut:
-    return FindingOut(
-        reason=found.reason,
-        severity=found.severity.value,
-        message=found.message,
-        remedy=found.remedy,
-        detail=found.detail,
-    )
-
-
-def _field(status: FieldStatus) -> FieldOut:
-    return FieldOut(field=status.field, source=status.source, quality=status.quality, reason=status.reason)
 
 
 def _silent(seconds: float) -> FindingOut:

@@ -17,6 +17,8 @@ from monitor.sources import Source, SourceError
 log = logging.getLogger(__name__)
 
 _FORGET_EVERY_SECONDS = 3600.0
+_TELL_LOSS_SECONDS = 3600.0
+"""As long as the page's small lines reach back: they have a gap then."""
 
 
 class Recorder:
@@ -42,6 +44,7 @@ class Recorder:
         self._retention = retention
         self._clock = clock
         self._problems: dict[str, str] = {}
+        self._lost: list[tuple[float, str]] = []
 
     def lag(self) -> float:
         """Seconds between the end of the newest stored minute and now; since the start, while nothing is stored.
@@ -53,6 +56,12 @@ class Recorder:
             self._stored_until = newest
         self._stored_until = min(self._stored_until, now)
         return now - self._stored_until
+
+    def history_problems(self) -> list[str]:
+        """What keeps the history from being kept whole now, and what was lost of it within the last hour."""
+        since = self._clock() - _TELL_LOSS_SECONDS
+        now = [text for of, text in self._problems.items() if of in ("history", "retention")]
+        return [*dict.fromkeys(now), *(text for at, text in self._lost if at > since)]
 
     async def run(self) -> None:
         """Until it is cancelled; then the open minutes are written as far as they got, and the sources closed."""
@@ -74,6 +83,7 @@ class Recorder:
             self._fleet.update(observations)
         with _Logged(self._problems, "history"):
             await asyncio.to_thread(self._recording.record, observations, self._clock())
+        self._lost += [(self._clock(), text) for text in self._store.losses[len(self._lost) :]]
 
     async def _follow(self, source: Source) -> None:
         while True:

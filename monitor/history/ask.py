@@ -16,9 +16,10 @@ from exporters.schema import IDENTITY, Scope
 from monitor.history import tables
 from monitor.history.aggregate import Cell, aggregate, covered
 from monitor.history.cells import Bounds, Row, cells, columns
-from monitor.history.database import HistoryError
+from monitor.history.database import ReadError
 from monitor.history.minutes import Event
 from monitor.history.question import Aggregation, Question, UnknownLabel, closest, question
+from monitor.history.trouble import explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,6 @@ class Answer:
     points: list[Point]
 
 
-class ReadError(HistoryError):
-    """The database could not be read."""
-
-
 class History:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -59,7 +56,7 @@ class History:
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as cause:
-            raise ReadError(f"could not read the history: {cause}") from cause
+            raise ReadError(f"could not read the history at {explained(self._engine.url, cause)}") from cause
 
     def ask(
         self,

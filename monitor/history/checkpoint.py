@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from exporters.histogram import Histogram
 from exporters.observation import Labels, Series
 from monitor.history.minutes import Base, Mean, Minute, State, Window
+
+log = logging.getLogger(__name__)
 
 _VERSION = 1
 """Raised when the meaning changes: a checkpoint of another version is not read."""
@@ -28,10 +31,17 @@ def dump(state: State) -> bytes:
 
 
 def load(data: bytes) -> State | None:
-    """None where it was written by a release that counts otherwise: then the next reading is a base line only."""
-    document = json.loads(zlib.decompress(data))
-    if document["version"] != _VERSION:
+    """None where it was written by a release that counts otherwise, or is damaged: then the next reading is a base line
+    only."""
+    try:
+        document = json.loads(zlib.decompress(data))
+        return _state(document) if document["version"] == _VERSION else None
+    except (zlib.error, ValueError, LookupError, TypeError) as cause:
+        log.warning("history: the checkpoint of a server is damaged, and is left out: %s", cause)
         return None
+
+
+def _state(document: Mapping[str, Any]) -> State:
     window, base = document["window"], document["base"]
     return State(
         at=document["at"],

@@ -9,15 +9,20 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.util.exc import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
+
+from monitor.history.trouble import CHOOSE_ANOTHER, explained, place
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 """Beside the packages in a checkout, which an editable installation runs from; a wheel does not have it."""
 
 _BUSY_MILLISECONDS = 10_000
+_ALWAYS_THERE = {"id", "scope", "identity", "node", "server", "labels", "info"}
+"""Columns of `series` in every release."""
+_VERSION_TABLE = "alembic_version"
 
 
 class HistoryError(Exception):
@@ -26,6 +31,10 @@ class HistoryError(Exception):
 
 class DatabaseError(HistoryError):
     """The database cannot be used as it is."""
+
+
+class ReadError(HistoryError):
+    """The database could not be read."""
 
 
 def default_url() -> str:
@@ -45,18 +54,21 @@ def open_database(url: str) -> Engine:
     except (ArgumentError, ImportError) as cause:
         raise DatabaseError(f"could not open the history's database at {url!r}: {cause}") from cause
     if parsed.get_backend_name() == "sqlite":
-        _make_folder(parsed.database)
+        make_folder(parsed)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _make_folder(path: str | None) -> None:
-    folder = Path(path or "").parent
+def make_folder(url: URL) -> None:
+    """Of an SQLite file. Raises DatabaseError."""
+    folder = Path(url.database or "").parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
-        raise DatabaseError(f"could not make the history's folder {folder}: {cause.strerror}") from cause
+        file = next((p for p in (folder, *folder.parents) if p.exists() and not p.is_dir()), None)
+        why = f"{file} is a file, not a folder" if file is not None else cause.strerror
+        raise DatabaseError(f"could not make the history's folder {folder}: {why}; {CHOOSE_ANOTHER}") from cause
 
 
 def for_writing(engine: Engine) -> Engine:
@@ -85,10 +97,32 @@ def upgrade(engine: Engine) -> None:
         )
     try:
         with for_writing(engine).begin() as connection:
+            _refuse_foreign(connection)
             command.upgrade(alembic_config(connection), "head")
-    except (SQLAlchemyError, CommandError) as cause:
-        newer = "; it was written by a newer release" if isinstance(cause, CommandError) else ""
-        raise DatabaseError(f"could not bring the history at {engine.url} up to date: {cause}{newer}") from cause
+    except SQLAlchemyError as cause:
+        raise DatabaseError(f"could not use the history at {explained(engine.url, cause)}") from cause
+    except CommandError as cause:
+        raise DatabaseError(
+            f"could not use the history at {place(engine.url)}: a newer release wrote it ({cause}); "
+            f"start that release, or {CHOOSE_ANOTHER}"
+        ) from cause
+
+
+def _refuse_foreign(connection: Connection) -> None:
+    """Another program's tables are left alone. Raises DatabaseError."""
+    found = inspect(connection)
+    names = set(found.get_table_names())
+    if "series" in names:
+        ours = _VERSION_TABLE in names and {c["name"] for c in found.get_columns("series")} >= _ALWAYS_THERE
+    else:
+        # Others may share a database server, not a file.
+        ours = names <= {_VERSION_TABLE} or (connection.dialect.name != "sqlite" and _VERSION_TABLE not in names)
+    if not ours:
+        some = ", ".join(sorted(names)[:5])
+        raise DatabaseError(
+            f"could not use the history at {place(connection.engine.url)}: it is another program's database "
+            f"(its tables: {some}); {CHOOSE_ANOTHER}"
+        )
 
 
 def alembic_config(connection: Connection) -> Config:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
-from sqlalchemy import Engine, delete, select
+from sqlalchemy import Connection, Engine, delete, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history import tables
-from monitor.history.database import HistoryError, for_writing
+from monitor.history.database import DatabaseError, HistoryError, ReadError, for_writing, make_folder, upgrade
+from monitor.history.file import DatabaseFile
 from monitor.history.minutes import WINDOW_SECONDS, Event, Window
 from monitor.history.rows import row_values
+from monitor.history.trouble import explained
 from monitor.history.upsert import Ids, Upsert
+
+log = logging.getLogger(__name__)
 
 
 class WriteError(HistoryError):
@@ -39,20 +46,25 @@ class Store:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._ids = Ids()
+        self._file = DatabaseFile(engine.url)
+        self._following = Lock()
+        self.losses: list[str] = []
+        """What became of the file while this process ran, the last at the end."""
 
     def write(self, batches: Sequence[Batch]) -> None:
         """All or nothing. Raises WriteError."""
+        self._follow_file()
         try:
             with for_writing(self._engine).begin() as connection:
                 _write(Upsert(connection), self._ids, batches)
         except SQLAlchemyError as cause:
             self._ids = Ids()  # those given out in the transaction are gone
-            raise WriteError(f"could not write the history: {cause}") from cause
+            raise WriteError(f"could not write the history at {explained(self._engine.url, cause)}") from cause
 
     def checkpoint(self, node: str, server: str) -> bytes | None:
         table = tables.checkpoints
         wanted = select(table.c.state).where(table.c.node == node, table.c.server == server)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return connection.scalar(wanted)
 
     def newest(self, until: float = math.inf) -> float | None:
@@ -62,21 +74,49 @@ class Store:
         if math.isfinite(until):
             last = last.where(minute.c.start <= until - WINDOW_SECONDS)
         last = last.order_by(minute.c.start.desc()).limit(1)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             starts = connection.scalars(select(last.scalar_subquery()).select_from(tables.series)).all()
         return max((start + WINDOW_SECONDS for start in starts if start is not None), default=None)
 
     def forget(self, before: float) -> int:
         """Deletes minutes that started before that moment, in a transaction per series; returns how many.
 
-        Raises WriteError.
+        Reads the file anew, so that damage which SQLite's cache hides shows here at the latest. Raises WriteError.
         """
+        self._follow_file()
+        self._engine.dispose()
         try:
             with self._engine.connect() as connection:
                 known = connection.scalars(select(tables.series.c.id)).all()
             return sum(self._forget(series_id, before) for series_id in known)
         except SQLAlchemyError as cause:
-            raise WriteError(f"could not delete old minutes: {cause}") from cause
+            told = explained(self._engine.url, cause)
+            raise WriteError(f"could not delete old minutes from the history at {told}") from cause
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as cause:
+            raise ReadError(f"could not read the history at {explained(self._engine.url, cause)}") from cause
+
+    def _follow_file(self) -> None:
+        """Goes on in a new file where the one that was opened is gone. Raises WriteError."""
+        with self._following:
+            change = self._file.change()
+            if change is None:
+                return
+            try:
+                make_folder(self._engine.url)
+                self._engine.dispose()
+                upgrade(self._engine)
+            except DatabaseError as cause:
+                raise WriteError(f"{change} while inferwatch ran: what it held is lost; {cause}") from cause
+            self._ids = Ids()
+            self._file.accept()
+            self.losses.append(f"{change} while inferwatch ran: what it held is lost; the history goes on without it")
+            log.error("history: %s", self.losses[-1])
 
     def _forget(self, series_id: int, before: float) -> int:
         with for_writing(self._engine).begin() as connection:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.fleet import FindingOut, ServerRow
+from monitor.fleet import ServerRow
 from monitor.page import quantities
+from monitor.remarks import FindingOut
 
 _SEVERITIES = ("error", "warning", "info")
 """Worst first."""

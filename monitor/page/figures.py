@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from exporters.schema import E2E, TTFT
-from monitor.fleet import FieldOut, QuantileOut, ServerRow
+from monitor.fleet import QuantileOut, ServerRow
 from monitor.page import quantities
+from monitor.remarks import FieldOut
 
 _SOFT_QUALITIES = {
     "approximate": "approximate",

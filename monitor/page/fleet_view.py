@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from monitor.fleet import FindingOut, ServerRow
+from monitor.fleet import ServerRow
 from monitor.page.condition import (
     Condition,
     Summary,
@@ -19,6 +19,7 @@ from monitor.page.condition import (
 )
 from monitor.page.figures import Figures, figures
 from monitor.page.trends import Trend, Trends
+from monitor.remarks import FindingOut
 
 _FRAMEWORKS = {"vllm": "vLLM", "sglang": "SGLang", "lmdeploy": "LMDeploy", "tensorrt_llm": "TensorRT-LLM"}
 KV_NEARLY_FULL = 0.9

@@ -56,9 +56,10 @@ class Page:
         clock: Callable[[], float],
         looked_for: Sequence[str],
         debug_path: str | None,
+        problems: Callable[[], Sequence[str]],
     ) -> None:
         self.fleet, self.clock, self.trends = fleet, clock, Trends(history)
-        self.looked_for, self.debug_path = tuple(looked_for), debug_path
+        self.looked_for, self.debug_path, self.problems = tuple(looked_for), debug_path, problems
         self.assets = assets.load()
         self._templates = _environment(self.assets)
 
@@ -68,7 +69,14 @@ class Page:
     def fleet_html(self, template: str) -> str:
         now = self.clock()
         view = fleet_view(self.fleet.rows(now), self.trends, now)
-        return self.render(template, view=view, now=now, looked_for=self.looked_for, fragment="/fragments/fleet")
+        return self.render(
+            template,
+            view=view,
+            now=now,
+            looked_for=self.looked_for,
+            problems=self.problems(),
+            fragment="/fragments/fleet",
+        )
 
     def server_html(self, template: str, path: str) -> tuple[str, int]:
         """The HTML and its status; `path` is node and name as they stand in the address."""
@@ -113,9 +121,11 @@ def router(
     clock: Callable[[], float] = time.time,
     looked_for: Sequence[str] = (),
     debug_path: str | None = None,
+    problems: Callable[[], Sequence[str]] = list,
 ) -> APIRouter:
-    """`debug_path` is where the sidecar's debug pages are, if this process serves them."""
-    page = Page(fleet, history, clock, looked_for, debug_path)
+    """`debug_path` is where the sidecar's debug pages are, if this process serves them; `problems` tells what is wrong
+    with the history."""
+    page = Page(fleet, history, clock, looked_for, debug_path, problems)
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from exporters.histogram import Histogram
 from exporters.observation import Labels, Observation, Series
 from exporters.schema import IDENTITY, METRICS, PHASES, QUANTILE_PHASES, QUANTILES, Metric, Scope, Unit, of_prefix
-from monitor.fleet import FieldOut, ServerRow
+from monitor.fleet import ServerRow
 from monitor.page import quantities
 from monitor.page.figures import Figure, why_missing
 from monitor.readings import identity, of_metric, own_labels
+from monitor.remarks import FieldOut
 
 _TOLD_ELSEWHERE = {
     "llm_up": "condition",

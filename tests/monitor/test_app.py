@@ -1,25 +1,28 @@
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Engine
 
 from exporters.config import Config, Server
+from exporters.observation import Observation
 from exporters.sidecar import Sidecar
 from monitor.app import create_app
 from monitor.assembly import assemble
 from monitor.config import HistorySection, MonitorConfig, Sources
 from monitor.fleet import Fleet
 from monitor.history.ask import History
-from monitor.history.database import DatabaseError, open_database, upgrade
+from monitor.history.database import DatabaseError
 from monitor.history.store import Store
 from monitor.recorder import Recorder
 from monitor.sources.in_process import InProcess
 from tests.exporters.servers import pages, response, serving
+from tests.monitor.observations import observation
 
 PAGE = (Path(__file__).parents[1] / "captures" / "vllm" / "0.32.0" / "A-1-mid12.prom").read_text()
 
@@ -31,6 +34,18 @@ async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client,
     ):
         yield client
+
+
+@dataclass
+class FixedSource:
+    says: list[Observation]
+    name: str = "fixed"
+
+    async def observe(self) -> list[Observation]:
+        return self.says
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
 
 
 def families(text: str) -> dict[str, float]:
@@ -77,25 +92,44 @@ async def test_sidecars_of_the_configuration_become_sources(tmp_path: Path) -> N
     monitor.close()
 
 
-def test_a_history_of_a_newer_release_is_refused(tmp_path: Path) -> None:
-    engine = open_database(f"sqlite:///{tmp_path}/h.sqlite")
-    upgrade(engine)
-    with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(DatabaseError, match=r"'9999'; it was written by a newer release"):
-        upgrade(engine)
-    engine.dispose()
-
-
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+def test_a_history_that_cannot_be_used_holds_nothing_up(tmp_path: Path) -> None:
     (tmp_path / "h.sqlite").write_text("no database at all, but long enough to be taken for one" * 30)
-    engine = open_database(f"sqlite:///{tmp_path}/h.sqlite")
-    with pytest.raises(DatabaseError, match="file is not a database"):
-        upgrade(engine)
-    engine.dispose()
+    for _ in range(2):
+        with pytest.raises(DatabaseError, match="file is not a database"):
+            assemble(MonitorConfig(), database_url=f"sqlite:///{tmp_path}/h.sqlite")
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DatabaseError, match=re.escape(f"could not make the history's folder {tmp_path}/file/x")):
-        open_database(f"sqlite:///{tmp_path}/file/x/h.sqlite")
+def test_a_second_monitor_on_one_history_is_warned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, other = (assemble(MonitorConfig(), database_url=f"sqlite:///{tmp_path}/h.sqlite") for _ in range(2))
+    told = [r.getMessage() for r in caplog.records if "another inferwatch" in r.getMessage()]
+    assert len(told) == 1
+    one.close()
+    other.close()
+
+
+def put_folder_in_place_of(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def take_away(folder: Path) -> None:
+    folder.rmdir()
+
+
+async def test_the_page_tells_that_the_history_cannot_be_written(database: Engine, history: History) -> None:
+    recorder = Recorder([], Fleet(), Store(database), interval=15)
+    quiet = FixedSource([observation(30)])
+    path = Path(database.url.database or "")
+    async with client_of(create_app(Fleet(), history, recorder=recorder)) as client:
+        assert "History:" not in (await client.get("/")).text
+        await recorder.observe(quiet)
+        put_folder_in_place_of(path)
+        await recorder.observe(quiet)
+        told = (await client.get("/fragments/fleet")).text
+        assert "<strong>History:</strong>" in told
+        assert "could not use the history at" in told
+        take_away(path)
+        await recorder.observe(quiet)
+        told = (await client.get("/")).text
+        assert "could not use" not in told
+        assert "was deleted while inferwatch ran: what it held is lost; the history goes on without it" in told

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor.fleet import FieldOut, ServerRow
+from monitor.fleet import ServerRow
+from monitor.remarks import FieldOut
 
 
 def row(server: str = "s", **more: Any) -> ServerRow:

@@ -2,7 +2,6 @@ from typing import Any
 
 import pytest
 
-from monitor.fleet import FindingOut
 from monitor.page.condition import (
     condition,
     in_trouble_first,
@@ -11,6 +10,7 @@ from monitor.page.condition import (
     title,
     worst_first,
 )
+from monitor.remarks import FindingOut
 from tests.monitor.page.rows import row
 
 

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from monitor.fleet import FindingOut
 from monitor.page.fleet_view import ServerLine, fleet_view, server_path
 from monitor.page.trends import Trends
+from monitor.remarks import FindingOut
 from tests.monitor.page.fleet_data import NOW, Past
 from tests.monitor.page.rows import row
 
