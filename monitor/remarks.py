@@ -1,0 +1,41 @@
+"""What is said of a server or GPU beside its figures, as the API gives it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from exporters.findings import Finding
+from exporters.observation import FieldStatus
+
+
+class Row(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class FindingOut(Row):
+    reason: str
+    severity: str
+    message: str
+    remedy: str
+    detail: str
+
+    @classmethod
+    def of(cls, found: Finding) -> FindingOut:
+        return cls(
+            reason=found.reason,
+            severity=found.severity.value,
+            message=found.message,
+            remedy=found.remedy,
+            detail=found.detail,
+        )
+
+
+class FieldOut(Row):
+    field: str
+    source: str
+    quality: str
+    reason: str
+
+    @classmethod
+    def of(cls, status: FieldStatus) -> FieldOut:
+        return cls(field=status.field, source=status.source, quality=status.quality, reason=status.reason)
