@@ -34,6 +34,7 @@ Ports = Annotated[
     list[int] | None,
     typer.Option("--port", help="Look for servers at this port of this host instead of the usual ones; repeatable."),
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Log to standard error, with tracebacks.")]
 
 
 def _version(wanted: bool) -> None:
@@ -92,19 +93,28 @@ def serve(config: Config = None, listen: Listen = None, state_dir: StateDir = No
 
 @app.command()
 def check(
-    subjects: Annotated[list[str], typer.Argument(metavar="URL|FILE", help="Servers, saved metrics pages, or -.")],
+    subjects: Annotated[
+        list[str],
+        typer.Argument(metavar="URL|NAME|FILE", help="Servers by URL or configured name, saved metrics pages, or -."),
+    ],
+    config: Config = None,
+    bearer_token_file: Annotated[
+        Path | None, typer.Option(help="File of the token that the servers want, on one line.", metavar="FILE")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     destructive: Annotated[
         bool, typer.Option("--destructive", help="Also read what the server gives away only once.")
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Say what is behind a URL or in a saved page.
 
     Which fields are known and where they come from, which are not and what to do.
     """
+    from inferwatch.check import Options
     from inferwatch.check import check as run
 
-    run(subjects, json_output=json, destructive=destructive)
+    run(subjects, Options(json, destructive, config, bearer_token_file, verbose))
 
 
 @app.command()
@@ -112,6 +122,7 @@ def normalize(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Saved metrics pages in order of time, or -.")],
     interval: Annotated[float, typer.Option(help="Seconds between two files.", min=0.001)] = 60.0,
     frontend: Annotated[str | None, typer.Option(help="Which frontend wrote them (default: detected).")] = None,
+    verbose: Verbose = False,
 ) -> None:
     """Print saved metrics pages in inferwatch's schema.
 
@@ -119,7 +130,7 @@ def normalize(
     """
     from inferwatch.normalize import normalize as run
 
-    run(files, interval=interval, frontend=frontend)
+    run(files, interval=interval, frontend=frontend, verbose=verbose)
 
 
 def main() -> None:

@@ -2,31 +2,41 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-import socket
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from exporters.config import Server
 from exporters.target import Target
-from inferwatch.console import FOUND, MISUSED, CommandError
+from inferwatch.console import FOUND, CommandError, log
+from inferwatch.remedies import for_commands
 from inferwatch.report import Report, as_json, as_text, of_page, of_server
-from inferwatch.saved import normalised, normaliser, read
+from inferwatch.saved import normalised, normaliser, read, refuse_repeated_stdin
+from inferwatch.subjects import Known, config_path
 
 TIMEOUT_SECONDS = 10.0
 RECORDS_PATIENCE_SECONDS = 5.0
 """An idle server takes 2 s to say that it has no records."""
 
-_HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]*):(?P<port>\d+)(?P<path>/\S*)?")
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    json: bool = False
+    destructive: bool = False
+    config: Path | None = None
+    bearer_token_file: Path | None = None
+    verbose: bool = False
 
 
-def check(subjects: Sequence[str], *, json_output: bool, destructive: bool) -> None:
-    outcomes = asyncio.run(_all(subjects, destructive))
+def check(subjects: Sequence[str], options: Options) -> None:
+    log(shown=options.verbose)
+    refuse_repeated_stdin(subjects)
+    known = _known(subjects, options)
+    outcomes = asyncio.run(_all(subjects, known, options.destructive))
     reports = [outcome for outcome in outcomes if isinstance(outcome, Report)]
     errors = [outcome for outcome in outcomes if isinstance(outcome, CommandError)]
-    if json_output:
+    if options.json:
         print(json.dumps([as_json(report) for report in reports], indent=2))
     elif reports:
         print("\n\n".join(as_text(report) for report in reports))
@@ -36,26 +46,24 @@ def check(subjects: Sequence[str], *, json_output: bool, destructive: bool) -> N
         raise CommandError(status=FOUND)
 
 
-def url_of(subject: str) -> str | None:
-    """None where the subject is a file. `localhost:8000` and `:8000` are URLs too, unless there is such a file."""
-    if "://" in subject:
-        return subject
-    match = _HOST_AND_PORT.fullmatch(subject)
-    if match is None or Path(subject).exists():
-        return None
-    return f"http://{match['host'] or 'localhost'}:{match['port']}{match['path'] or ''}"
+def _known(subjects: Sequence[str], options: Options) -> Known:
+    path = config_path(options.config, subjects)
+    if path is not None and options.config is None:
+        print(f"inferwatch: using {path} of this folder", file=sys.stderr)
+    return Known(path, options.bearer_token_file)
 
 
-async def _all(subjects: Sequence[str], destructive: bool) -> list[Report | CommandError]:
-    return await asyncio.gather(*(_outcome(subject, destructive) for subject in subjects))
+async def _all(subjects: Sequence[str], known: Known, destructive: bool) -> list[Report | CommandError]:
+    return await asyncio.gather(*(_outcome(subject, known, destructive) for subject in subjects))
 
 
-async def _outcome(subject: str, destructive: bool) -> Report | CommandError:
+async def _outcome(subject: str, known: Known, destructive: bool) -> Report | CommandError:
     try:
-        url = url_of(subject)
-        return _page(subject) if url is None else await _server(subject, url, destructive)
+        server = known.server(subject)
+        report = _page(subject) if server is None else await _server(subject, server, known, destructive)
     except CommandError as error:
         return error
+    return replace(report, findings=[for_commands(finding) for finding in report.findings])
 
 
 def _page(name: str) -> Report:
@@ -65,23 +73,16 @@ def _page(name: str) -> Report:
     return of_page(saved.name, detected, reading)
 
 
-async def _server(subject: str, url: str, destructive: bool) -> Report:
+async def _server(subject: str, server: Server, known: Known, destructive: bool) -> Report:
     target = Target(
-        _configured(subject, url),
-        node=socket.gethostname(),
+        server,
+        node=known.config.node,
         timeout=TIMEOUT_SECONDS,
+        model_aliases=known.config.model_aliases,
         destructive=destructive,
         patience=RECORDS_PATIENCE_SECONDS if destructive else None,
     )
     try:
-        return of_server(subject, await target.collect(asyncio.get_running_loop().time() + TIMEOUT_SECONDS))
+        return of_server(subject, await target.collect(asyncio.get_running_loop().time() + target.timeout))
     finally:
         await target.aclose()
-
-
-def _configured(subject: str, url: str) -> Server:
-    try:
-        return Server.model_validate({"url": url})
-    except ValidationError as error:
-        allowed = error.errors()[0].get("ctx", {}).get("error", error.errors()[0]["msg"])
-        raise CommandError(f"{subject}: allowed: {allowed}", status=MISUSED) from error

@@ -12,11 +12,13 @@ from exporters.schema import QUANTILE_WINDOW_SECONDS
 from exporters.table import Frontend
 from exporters.tables import FRONTENDS
 from exporters.window import Recent
-from inferwatch.console import FOUND, MISUSED, CommandError, printable
-from inferwatch.saved import IDENTITY, Saved, normalised, normaliser, read_all, told
+from inferwatch.console import FOUND, MISUSED, CommandError, log, printable
+from inferwatch.saved import IDENTITY, Saved, normalised, normaliser, read_all, refuse_repeated_stdin, told
 
 
-def normalize(files: Sequence[str], *, interval: float, frontend: str | None) -> None:
+def normalize(files: Sequence[str], *, interval: float, frontend: str | None, verbose: bool = False) -> None:
+    log(shown=verbose)
+    refuse_repeated_stdin(files)
     pages = read_all(files)
     by = normaliser(_chosen(pages, frontend))
     readings = [normalised(by, page) for page in pages]

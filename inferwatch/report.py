@@ -18,14 +18,19 @@ _UNAVAILABLE = "unavailable"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`up` is None for a saved page. `dropped` are samples with the reason."""
+    """`up` is None for a saved page, `url` (of the metrics page) too. `dropped` are samples with the reason.
+
+    `over_time` are fields that come of the difference of two readings, and this is one.
+    """
 
     subject: str
+    url: str | None
     up: bool | None
     available: bool
     facts: Mapping[str, str]
     engines: int
     fields: Sequence[FieldStatus]
+    over_time: Sequence[str]
     findings: Sequence[Finding]
     mapped: Mapping[str, str]
     unmapped: Sequence[str]
@@ -40,11 +45,13 @@ def of_server(subject: str, collected: Collected) -> Report:
     seen, debug = collected.observation, collected.debug
     return Report(
         subject,
+        debug.url or None,
         seen.up,
         seen.available,
         _facts(seen.values) or ({"frontend": debug.frontend} if debug.frontend else {}),
         _engines(seen.values),
         seen.fields,
+        _over_time(seen.fields, (*seen.values, *seen.histograms)),
         seen.findings,
         debug.mapped,
         debug.unmapped,
@@ -56,15 +63,17 @@ def of_page(subject: str, detected: Detected, reading: Reading | None) -> Report
     """`reading` is None where no frontend was detected."""
     own = [detected.finding] if detected.finding else []
     if reading is None:
-        return Report(subject, None, False, {}, 0, (), own, {}, (), ())
+        return Report(subject, None, None, False, {}, 0, (), (), own, {}, (), ())
     findings = [*own, *(f for f in reading.findings if f.reason not in {o.reason for o in own})]
     return Report(
         subject,
+        None,
         None,
         reading.available,
         _facts(reading.values),
         _engines(reading.values),
         reading.fields,
+        _over_time(reading.fields, (*reading.values, *reading.histograms)),
         findings,
         reading.mapped,
         reading.unmapped,
@@ -82,6 +91,12 @@ def _facts(values: Mapping[Series, float]) -> dict[str, str]:
     identity = ("node", "server", "engine", "role")
     facts = {name: text for name, text in info.items() if name not in identity}
     return facts | ({"state": state} if state != "unknown" else {})
+
+
+def _over_time(fields: Sequence[FieldStatus], series: Sequence[Series]) -> list[str]:
+    """What has a source and no value yet."""
+    shown = {s.metric for s in series}
+    return [f.field for f in fields if f.quality != _UNAVAILABLE and f.field not in shown]
 
 
 def _engines(values: Mapping[Series, float]) -> int:
@@ -111,8 +126,11 @@ def _headline(report: Report) -> str:
 def _body(report: Report) -> Iterator[str]:
     there = [field for field in report.fields if field.quality != _UNAVAILABLE]
     missing = [field for field in report.fields if field.quality == _UNAVAILABLE]
+    if report.url:
+        yield f"  metrics page: {report.url}"
     if report.available:
-        yield from _section("known", [(f.field, f.quality, _source(f)) for f in there])
+        yield from _section("known", [_row(f) for f in there if f.field not in report.over_time])
+        yield from _section("over time, from two readings", [_row(f) for f in there if f.field in report.over_time])
         yield from _section("not known", [(f.field, f.reason) for f in missing])
     yield from _section("families that inferwatch does not know", [(name,) for name in report.unmapped])
     yield from _section("samples left out", [(sample, reason) for sample, reason in report.dropped])
@@ -123,8 +141,8 @@ def _body(report: Report) -> Iterator[str]:
             yield f"    {finding.remedy}"
 
 
-def _source(field: FieldStatus) -> str:
-    return f"{field.source}; {field.reason}" if field.reason else field.source
+def _row(field: FieldStatus) -> tuple[str, str, str]:
+    return field.field, field.quality, f"{field.source}; {field.reason}" if field.reason else field.source
 
 
 def _section(title: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.detect import Detected, detect
-from exporters.findings import Finding
+from exporters.findings import Finding, finding
 from exporters.normalise import Identity, Normaliser, Reading
 from exporters.table import Frontend
 from inferwatch.console import MISUSED, CommandError
+from inferwatch.remedies import for_commands
 
 IDENTITY = Identity(node="file", server="file")
 STDIN = "-"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +27,17 @@ class Saved:
     text: str
 
     def detected(self) -> Detected:
-        return detect(self.text)
+        """What it is; never fails."""
+        try:
+            return detect(self.text)
+        except Exception as error:
+            _log.exception("%s: could not be recognised", self.name)
+            return Detected(None, finding("internal_error", type(error).__name__))
+
+
+def refuse_repeated_stdin(names: Sequence[str]) -> None:
+    if names.count(STDIN) > 1:
+        raise CommandError("-: allowed: once, standard input ends with the first", status=MISUSED)
 
 
 def read(name: str) -> Saved:
@@ -62,10 +76,14 @@ def normalised(by: Normaliser, page: Saved) -> Reading:
         return by.normalise(page.text)
     except ValueError as error:
         raise CommandError(f"{page.name}: could not be normalised: {error}") from error
+    except Exception as error:
+        _log.exception("%s: could not be normalised", page.name)
+        raise CommandError(f"{page.name}: {told(finding('internal_error', type(error).__name__))}") from error
 
 
-def told(finding: Finding) -> str:
+def told(found: Finding) -> str:
     """One line: what is wrong and what to do."""
-    detail = f" ({finding.detail})" if finding.detail else ""
-    remedy = f" {finding.remedy}" if finding.remedy else ""
-    return f"{finding.severity.value} {finding.reason}: {finding.message}{detail}{remedy}"
+    found = for_commands(found)
+    detail = f" ({found.detail})" if found.detail else ""
+    remedy = f" {found.remedy}" if found.remedy else ""
+    return f"{found.severity.value} {found.reason}: {found.message}{detail}{remedy}"

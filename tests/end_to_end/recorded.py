@@ -15,11 +15,15 @@ VLLM, VLLM_DP = CAPTURES / "vllm-0.32.0-A", CAPTURES / "vllm-0.32.0-C"
 
 @dataclass
 class Pages:
-    """What a server answers, by path; may be changed while it runs. Other paths are 404."""
+    """What a server answers, by path; may be changed while it runs. Other paths are 404.
+
+    With a `token`, whoever does not bring it gets 401.
+    """
 
     bodies: dict[str, bytes]
     content_type: str = "text/plain; version=0.0.4; charset=utf-8"
     asked: list[str] = field(default_factory=list)
+    token: str = ""
 
 
 def vllm(folder: Path, name: str) -> Pages:
@@ -40,8 +44,9 @@ def serving(pages: Pages, port: int = 0) -> Iterator[int]:
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             pages.asked.append(path)
-            body = pages.bodies.get(path)
-            self.send_response(404 if body is None else 200)
+            is_known = not pages.token or self.headers["Authorization"] == f"Bearer {pages.token}"
+            body = pages.bodies.get(path) if is_known else b""
+            self.send_response(401 if not is_known else 404 if body is None else 200)
             self.send_header("Content-Type", pages.content_type if path == "/metrics" else "application/json")
             self.send_header("Content-Length", str(len(body or b"")))
             self.end_headers()

@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from inferwatch.check import url_of
 from tests.end_to_end.processes import free_port
 from tests.end_to_end.recorded import VLLM, VLLM_DP, Pages, serving, vllm
 from tests.inferwatch.command import Command, lines
 
 LOADED = VLLM / "1-mid10.prom"
+BARE_NAMES = b"".join(
+    b'time_to_first_token_seconds_%s{engine_type="undefined",model_name="undefined"%s} %s\n' % sample
+    for sample in (
+        (b"bucket", b',le="0.1"', b"4"),
+        (b"bucket", b',le="+Inf"', b"5"),
+        (b"sum", b"", b"0.7"),
+        (b"count", b"", b"5"),
+    )
+)
 
 
 def test_a_good_server_is_described_with_every_field(inferwatch: Command) -> None:
@@ -121,29 +129,56 @@ def test_a_server_that_is_asked_is_asked_for_its_metrics_once(inferwatch: Comman
     assert pages.asked.count("/metrics") == 1
 
 
-@pytest.mark.parametrize(
-    ("subject", "url"),
-    [
-        ("http://h:8000", "http://h:8000"),
-        ("https://h/llm/metrics", "https://h/llm/metrics"),
-        ("h:8000", "http://h:8000"),
-        ("10.0.0.1:8000/metrics", "http://10.0.0.1:8000/metrics"),
-        ("[::1]:8000", "http://[::1]:8000"),
-        (":8000", "http://localhost:8000"),
-        ("metrics.prom", None),
-        ("-", None),
-        ("folder/metrics.prom", None),
-        ("h", None),
-    ],
-)
-def test_a_subject_is_a_url_or_a_file(subject: str, url: str | None) -> None:
-    assert url_of(subject) == url
+def test_the_page_that_was_read_is_named(inferwatch: Command) -> None:
+    trtllm = Pages({"/metrics": b"[]", "/prometheus/metrics": BARE_NAMES}, content_type="application/json")
+    with serving(trtllm) as port:
+        ran = inferwatch("check", f":{port}")
+    assert ran.status == 0
+    assert ran.out.splitlines()[:2] == [
+        f":{port}: trtllm_serve, 1 engine",
+        f"  metrics page: http://localhost:{port}/prometheus/metrics",
+    ]
+    assert "undefined" not in ran.out
 
 
-def test_a_file_whose_name_looks_like_host_and_port_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "h:8000").write_text("")
-    assert url_of("h:8000") is None
+def test_json_in_place_of_a_page_leads_to_the_page(inferwatch: Command, tmp_path: Path) -> None:
+    page = tmp_path / "metrics"
+    page.write_text("[]")
+    with serving(Pages({"/metrics": b"[]"}, content_type="application/json")) as port:
+        ran = inferwatch("check", f":{port}", str(page))
+    assert ran.status == 1
+    assert len(lines(ran.out, "error json_body:")) == 2
+    assert len(lines(ran.out, "/prometheus/metrics, and the server needs `return_perf_metrics: true`")) == 2
+
+
+@pytest.mark.parametrize("separator", [":", "_"])
+def test_both_spellings_of_sglang_are_one_server(inferwatch: Command, tmp_path: Path, separator: str) -> None:
+    names = [f"sglang{separator}num_{name}_reqs" for name in ("running", "queue")]
+    page = tmp_path / "sglang.prom"
+    page.write_text("".join(f'{name}{{model_name="m-b"}} 3\n' for name in names))
+    ran = inferwatch("check", str(page))
+    assert ran.status == 0
+    assert ran.out.startswith(f"{page}: sglang, model m-b, 1 engine\n")
+    (running,) = lines(ran.out, "llm_requests_running ")
+    assert running.split() == ["llm_requests_running", "exact", names[0]]
+
+
+def test_what_needs_two_readings_is_not_called_known(inferwatch: Command) -> None:
+    with serving(vllm(VLLM, "1-mid10")) as port:
+        out = inferwatch("check", f":{port}", str(LOADED)).out
+        reports = json.loads(inferwatch("check", "--json", f":{port}", str(LOADED)).out)
+    for text in out.split("\n\n"):
+        known, over_time = text.split("  over time, from two readings:\n")
+        assert "llm_prefix_cache_hit_ratio" not in known
+        assert over_time.startswith("    llm_prefix_cache_hit_ratio")
+    assert [report["over_time"] for report in reports] == [["llm_prefix_cache_hit_ratio"]] * 2
+
+
+def test_standard_input_is_refused_twice(inferwatch: Command) -> None:
+    for command in ("check", "normalize"):
+        ran = inferwatch(command, "-", "-")
+        assert (ran.status, ran.out) == (2, "")
+        assert ran.err == "inferwatch: -: allowed: once, standard input ends with the first\n"
 
 
 HOSTILE = (
