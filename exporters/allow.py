@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import urlsplit
 
-_HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._*-]+):(?P<port>\d{1,5}|\*)")
+from exporters import address
+
+_HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._*-]+):(?P<port>[0-9]+|\*)")
 _ALLOWED = "an exact URL, host:port (with * in it), or a network such as 10.20.0.0/16"
 
 
@@ -31,11 +33,10 @@ class Allowed:
     def parse(cls, entry: str) -> Allowed:
         """Raises ValueError, saying what is allowed."""
         if entry.startswith(("http://", "https://")):
-            return cls(url=entry.rstrip("/"))
+            return cls(url=_exact(entry))
         if match := _HOST_AND_PORT.fullmatch(entry):
             host = re.escape(match["host"].lower()).replace(r"\*", "[^.:/]*")
-            port = r"\d+" if match["port"] == "*" else match["port"]
-            return cls(pattern=re.compile(f"{host}:{port}"))
+            return cls(pattern=re.compile(f"{host}:{_port(match['port'])}"))
         try:
             return cls(network=ip_network(entry))
         except ValueError:
@@ -54,6 +55,22 @@ class Allowed:
         if self.pattern:
             return bool(self.pattern.fullmatch(host_and_port))
         return self.network is not None and _inside(urlsplit(url).hostname or "", self.network)
+
+
+def _exact(url: str) -> str:
+    address.parts(url)
+    if not address.is_bare(url):
+        raise ValueError("a URL without query and fragment")
+    return url.rstrip("/")
+
+
+def _port(text: str) -> str:
+    """As a pattern."""
+    if text == "*":
+        return r"\d+"
+    if not address.is_port(text):
+        raise ValueError(address.PORTS)
+    return text
 
 
 def _inside(host: str, network: IPv4Network | IPv6Network) -> bool:

@@ -9,19 +9,21 @@ import ssl
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
-from urllib.parse import SplitResult, urlsplit
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeGuard
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationInfo, model_validator
 
-from exporters import schema, tls
+from exporters import address, schema, tls
+from exporters.address import host_and_port
 from exporters.allow import Allowed
-from exporters.loader import ConfigError, Count, Flag, Problem, Root, Seconds, Section, Text, load, shown
+from exporters.loader import ConfigError, Count, Flag, Problem, Root, Seconds, Section, Text, Told, load, shown
+from exporters.paths import usual
 from exporters.tables import FRONTENDS
 
 __all__ = [
     "SECTIONS", "Config", "ConfigError", "Listen", "Probe", "Scrape", "Server", "SyntheticRequest", "Tls",
-    "default_path", "load",
+    "default_path", "host_and_port", "load", "unread",
 ]  # fmt: skip
 
 SECTIONS = frozenset({
@@ -31,7 +33,8 @@ SECTIONS = frozenset({
 """Every top-level key of `inferwatch.yml`, whichever process reads it."""
 
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_HOST = re.compile(r"\[[0-9a-fA-F:.%]+\]|[^\s/\\?#@:\[\]]+")
+# Digits do not mix with letters in these, as they do in tokens that stand where a name should.
+_VARIABLE_NAME = re.compile(r"[A-Z]{1,16}[0-9]{0,4}(_([A-Z]{1,16}[0-9]{0,4}|[0-9]{1,4}))*")
 _RESERVED_LABELS = (
     {"le"}.union(*schema.IDENTITY.values(), *(m.labels for m in schema.METRICS.values()))
     # Only llm_field_info and gpu_server_info have it, and there their own value stands.
@@ -45,32 +48,17 @@ def default_path() -> Path | None:
     return path if path.exists() else None
 
 
-def _url_parts(url: str) -> SplitResult:
-    """Raises ValueError unless it is an http(s) URL with a host."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition(":")[0] if parts.port is not None else parts.netloc
-    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(host) or any(c <= " " for c in url):
-        raise ValueError
-    return parts
-
-
 def _url(value: str) -> str:
-    if "@" in urlsplit(value).netloc:
-        raise ValueError("a URL without user and password: give `bearer_token_file` or `bearer_token_env`")
     try:
-        parts = _url_parts(value)
+        has_user = "@" in urlsplit(value).netloc
     except ValueError:
-        raise ValueError("http or https URL, such as http://localhost:8000") from None
-    if parts.query or parts.fragment:
+        has_user = False
+    if has_user:
+        raise ValueError("a URL without user and password: give `bearer_token_file` or `bearer_token_env`")
+    url = address.normalised(value)
+    if not address.is_bare(value):
         raise ValueError("a URL without query and fragment")
-    return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
-
-
-def host_and_port(url: str) -> str:
-    """`localhost:8000`; the scheme's own port where the URL names none. Raises ValueError where it is no URL."""
-    parts = _url_parts(url)
-    default = ":443" if parts.scheme == "https" else ":80"
-    return parts.netloc.lower() if parts.port is not None else parts.netloc.lower() + default
+    return url
 
 
 def _metrics_path(value: str) -> str:
@@ -82,7 +70,8 @@ def _metrics_path(value: str) -> str:
 def _frontend(value: str) -> str:
     if value not in FRONTENDS:
         near = get_close_matches(value, FRONTENDS, 1)
-        raise ValueError(f"did you mean {near[0]}?" if near else " or ".join(sorted(FRONTENDS)))
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(" or ".join(sorted(FRONTENDS)) + hint)
     return value
 
 
@@ -112,13 +101,22 @@ def _readable(path: Path) -> Path:
 
 
 def _environment_variable(name: str) -> str:
-    if not os.environ.get(name):
+    if os.environ.get(name):
+        return name
+    if not _VARIABLE_NAME.fullmatch(name):
+        # It may be the token itself.
         raise ValueError("the name of an environment variable that is set")
-    return name
+    raise Told(f"{name} is {'empty' if name in os.environ else 'not set'}")
+
+
+def _listening_port(port: int) -> int:
+    if not 0 <= port <= 65535:
+        raise ValueError("a port of 0 to 65535")
+    return port
 
 
 def _targets_file(path: Path) -> Path:
-    if path.suffix not in (".json", ".yml", ".yaml"):
+    if path.suffix not in (".json", ".yml", ".yaml") or "\0" in str(path):
         raise ValueError("a path that ends in .json, .yml or .yaml")
     return path
 
@@ -193,25 +191,41 @@ class Server(Section):
     @classmethod
     def _fill(cls, values: Any) -> Any:
         """The default name, and the path of a URL that points at the metrics page itself."""
-        return _filled(values) if isinstance(values, dict) and isinstance(values.get("url"), str) else values
+        return _filled(values) if isinstance(values, dict) else values
+
+    @property
+    def page(self) -> tuple[str, str]:
+        """What it is read from: the same for two that are one."""
+        return _page(self.url, self.metrics_path)
+
+
+def _page(url: str, metrics_path: str | None) -> tuple[str, str]:
+    path = (metrics_path or "").rstrip("/")
+    return url, "" if path in usual() else path
 
 
 def _filled(values: dict[str, Any]) -> dict[str, Any]:
-    url = values["url"]
-    try:
-        parts, name = _url_parts(url), host_and_port(url)
-    except ValueError:
-        # The URL's own validator tells what is wrong with it.
+    url = values.get("url")
+    if not _is_url(url):
+        # What is wrong with the URL is told; that no name follows from it is no error of its own.
         return {"name": "?", **values}
-    found = {"name": name, **values}
-    if parts.path.endswith("/metrics") and "metrics_path" not in values:
-        return {**found, "url": url.removesuffix(parts.path), "metrics_path": parts.path}
+    found = {"name": host_and_port(url), **values}
+    path = address.parts(url).path
+    if path.rstrip("/").endswith("/metrics") and "metrics_path" not in values:
+        return {**found, "url": url.removesuffix(path), "metrics_path": path}
     return found
+
+
+def _is_url(value: object) -> TypeGuard[str]:
+    try:
+        return isinstance(value, str) and bool(address.parts(value))
+    except ValueError:
+        return False
 
 
 class Listen(Section):
     host: Line = "127.0.0.1"
-    port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 9840
+    port: Annotated[int, Strict(), AfterValidator(_listening_port)] = 9840
 
 
 class Probe(Section):
@@ -245,20 +259,35 @@ class Config(Root):
         return [*_repeated(entries), *(p for i, s in entries for p in _contradictions(f"servers[{i}]", s))]
 
 
+_READ = frozenset(Config.model_fields) | {"history", "sources"}
+"""Sections that the sidecar or the monitor reads."""
+
+
+def unread(config: Root) -> list[str]:
+    """Sections of the file whose names are kept for later, and that nothing reads yet."""
+    return sorted(set(config.foreign) - _READ)
+
+
 def _repeated(servers: list[tuple[int, dict[str, Any]]]) -> Iterator[Problem]:
     names: dict[str, int] = {}
     pages: dict[tuple[str, str], int] = {}
     for index, server in servers:
-        if not isinstance(server.get("url"), str):
-            continue
-        filled = _filled(server)
-        name, page = filled["name"], (filled["url"].rstrip("/"), str(filled.get("metrics_path")))
-        if name != "?" and isinstance(name, str) and names.setdefault(name, index) != index:
+        name, page = _name_and_page(server)
+        if name is not None and names.setdefault(name, index) != index:
             path = f"servers[{index}].name"
             yield Problem(path, shown(path, name), f"allowed: a name of its own, servers[{names[name]}] has this one")
-        elif pages.setdefault(page, index) != index:
+        elif page is not None and pages.setdefault(page, index) != index:
             path = f"servers[{index}].url"
             yield Problem(path, shown(path, server["url"]), f"allowed: each server once, see servers[{pages[page]}]")
+
+
+def _name_and_page(server: dict[str, Any]) -> tuple[str | None, tuple[str, str] | None]:
+    """As far as they are known of one that may have errors."""
+    filled, is_url = _filled(server), _is_url(server.get("url"))
+    name, path = filled["name"], filled.get("metrics_path")
+    known = isinstance(name, str) and (is_url or "name" in server)
+    page = _page(address.normalised(filled["url"]), path if isinstance(path, str) else None) if is_url else None
+    return name if known else None, page
 
 
 def _contradictions(path: str, server: dict[str, Any]) -> Iterator[Problem]:

@@ -7,12 +7,14 @@ mean to Prometheus, `__frontend__` and `__role__` set the keys of the same name;
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from exporters.address import masked
 from exporters.config import Server
 from exporters.loader import ConfigError, Problem, Section, Text, parse_yaml, path_of, problems_of, read_text
 
@@ -102,9 +104,22 @@ def _parse(path: Path, text: str) -> tuple[object, list[Problem]]:
     if path.suffix != ".json":
         value, problems = parse_yaml(text, str(path))
         return [] if value is None else value, problems
+    return _parse_json(path, text)
+
+
+def _parse_json(path: Path, text: str) -> tuple[object, list[Problem]]:
+    problems: list[Problem] = []
+
+    def mapping(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        counts = Counter(key for key, _ in pairs)
+        problems.extend(Problem("", f"`{masked(key)}`", "duplicate key") for key, n in counts.items() if n > 1)
+        return dict(pairs)
+
     try:
-        return json.loads(text), []
-    except (ValueError, RecursionError) as error:
+        return json.loads(text, object_pairs_hook=mapping), problems
+    except RecursionError as error:
+        raise ConfigError([f"{path}: nested too deeply: allowed: JSON"]) from error
+    except ValueError as error:
         raise ConfigError([f"{path}: {error}: allowed: JSON"]) from error
 
 

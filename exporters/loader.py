@@ -6,7 +6,9 @@ or text of people, are never shown. A validator raises ValueError with the text 
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,11 +19,14 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
 from pydantic_core import ErrorDetails
 
+from exporters.address import masked
+
 _SECRET_KEY = re.compile(r"token(?!s)|prompt|password|secret|credential|authorization|api_?key", re.IGNORECASE)
-_USER_INFO = re.compile(r"//[^/\s]*@")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHOWN_CHARACTERS = 80
+_SHOWN_BITS = 256
+_MAX_BYTES = 2**20
 
 
 class ConfigError(ValueError):
@@ -30,6 +35,10 @@ class ConfigError(ValueError):
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(self.problems))
+
+
+class Told(ValueError):
+    """A validator's: the text says all there is to say, the value included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,7 @@ def load(path: Path | None, model: type[_Root]) -> _Root:
 def _build(raw: dict[object, object], problems: list[Problem], model: type[_Root], path: Path) -> _Root:
     own = {k: v for k, v in raw.items() if k in model.model_fields and k != "foreign" and v is not None}
     foreign = {k: v for k, v in raw.items() if k in model.known and k not in model.model_fields}
-    sections = [*(name for name in model.model_fields if name != "foreign"), *model.known]
+    sections = {*model.model_fields, *model.known} - {"foreign"}
     problems += [unknown_key("", k, sections) for k in raw if k not in sections]
     problems += model.across({str(k): v for k, v in own.items()})
     try:
@@ -116,27 +125,44 @@ def read_yaml(path: Path) -> tuple[object, list[Problem]]:
 
 
 def read_text(path: Path) -> str:
+    """Regular files only: a device or pipe may have no end. Raises ConfigError."""
     try:
-        return path.read_text(encoding="utf-8")
+        with open(path, "rb", opener=_open_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ConfigError([f"{path}: allowed: a regular file"])
+            raw = file.read(_MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError([f"{path}: could not be read: {error.strerror}"]) from error
+    if len(raw) > _MAX_BYTES:
+        raise ConfigError([f"{path}: more than {_MAX_BYTES} bytes: allowed: at most 1 MiB"])
+    try:
+        return raw.decode()
     except UnicodeDecodeError as error:
         raise ConfigError([f"{path}: byte {error.start}: allowed: UTF-8 text"]) from error
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    """A pipe that nobody writes to would block."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def parse_yaml(text: str, name: str) -> tuple[object, list[Problem]]:
-    loader = _Loader(text)
     try:
-        value = loader.get_single_data()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise ConfigError([f"{name}: {place}{error.problem}: allowed: YAML"]) from error
+        loader = _Loader(text)
+        return loader.get_single_data(), loader.duplicates
     except (yaml.YAMLError, RecursionError) as error:
-        raise ConfigError([f"{name}: {error}: allowed: YAML"]) from error
-    finally:
-        loader.dispose()
-    return value, loader.duplicates
+        raise ConfigError([f"{name}: {_yaml_problem(error)}: allowed: YAML"]) from error
+
+
+def _yaml_problem(error: Exception) -> str:
+    match error:
+        case yaml.MarkedYAMLError(problem_mark=yaml.Mark() as mark):
+            return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+        case yaml.reader.ReaderError():
+            return f"character {error.position}: U+{error.character:04X}"
+        case RecursionError():
+            return "nested too deeply"
+    return str(error)
 
 
 class _Loader(yaml.SafeLoader):
@@ -146,6 +172,14 @@ class _Loader(yaml.SafeLoader):
         super().__init__(text)
         self.duplicates: list[Problem] = []
         self._checked: set[int] = set()
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
+        """Raises YAMLError alone: PyYAML's own constructors let others through."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, AttributeError) as error:
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"this is no {kind}", node.start_mark) from error
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Resolves merge keys; comes by more than once where a mapping is merged into others."""
@@ -158,12 +192,13 @@ class _Loader(yaml.SafeLoader):
         lines: dict[str, int] = {}
         for key, value in pairs:
             line = key.start_mark.line + 1
-            if isinstance(key, yaml.ScalarNode) and (first := lines.setdefault(key.value, line)) != line:
-                self.duplicates.append(
-                    Problem(f"line {line}", f"`{key.value}`", f"duplicate key, first on line {first}")
-                )
-            else:
-                yield key, value
+            if isinstance(key, yaml.ScalarNode) and key.value in lines:
+                told = f"duplicate key, first on line {lines[key.value]}"
+                self.duplicates.append(Problem(f"line {line}", f"`{masked(key.value)}`", told))
+                continue
+            if isinstance(key, yaml.ScalarNode):
+                lines[key.value] = line
+            yield key, value
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -177,7 +212,8 @@ def unknown_key(parent: str, key: object, known: Iterable[str]) -> Problem:
     names = sorted(known)
     near = get_close_matches(str(key), names, 1) or [n for n in names if str(key) in n]
     hint = f"did you mean `{near[0]}`?" if near else f"allowed: {', '.join(names)}"
-    return Problem(f"{parent}.{key}" if parent else str(key), "unknown key", hint)
+    name = masked(str(key))
+    return Problem(f"{parent}.{name}" if parent else name, "unknown key", hint)
 
 
 def shown(path: str, value: object) -> str:
@@ -190,14 +226,19 @@ def shown(path: str, value: object) -> str:
         case list() | tuple():
             return "a list"
         case str():
-            text = _USER_INFO.sub("//(not shown)@", value)
-            return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
+            return repr(_cut(masked(value)))
         case None:
             return "nothing"
         case bool():
             return str(value).lower()
+        case int() if value.bit_length() > _SHOWN_BITS:
+            return "a number of very many digits"
         case _:
-            return str(value)
+            return _cut(masked(str(value)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
 
 
 def path_of(location: Iterable[int | str]) -> str:
@@ -221,6 +262,9 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> Problem:
         return unknown_key(path_of(location[:-1]), location[-1], _keys_at(model, location[:-1]))
     if error["type"] == "missing":
         return Problem(path, "missing", "a value is required")
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, Told):
+        return Problem(path, "", str(cause))
     return Problem(path, shown(path, error["input"]), f"allowed: {_allowed(error)}")
 
 

@@ -12,6 +12,12 @@ from exporters.tables import FRONTENDS
 _COMMON = "/metrics"
 
 
+def usual() -> frozenset[str]:
+    """Every path at which a frontend has its page by itself: naming one tells no more than the server's address."""
+    pages = [frontend.document(METRICS) for frontend in FRONTENDS.values()]
+    return frozenset({_COMMON, *(p.path for p in pages), *(p.older for p in pages)})
+
+
 def url_of(server_url: str, path: str) -> str:
     """A path that starts with a port (`:8002/metrics`) stands for another port of the same host."""
     if not path.startswith(":"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Iterator
@@ -10,8 +11,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from exporters import schema
-from exporters.config import SECTIONS, Config, ConfigError, Server, load
-from exporters.loader import Root, Section, Text
+from exporters.config import SECTIONS, Config, ConfigError, Server, load, unread
+from exporters.loader import Root, Section, Text, shown
+from exporters.tables import FRONTENDS
 
 FOLDER = Path(__file__).parent / "config"
 INVALID = sorted(FOLDER.glob("invalid-*.yml"))
@@ -34,7 +36,8 @@ def test_an_invalid_file_is_refused_with_all_its_errors(path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(path, Config)
     assert expected
-    assert list(caught.value.problems) == [f"{path}: {line}" for line in expected]
+    frontends = " or ".join(sorted(FRONTENDS))
+    assert list(caught.value.problems) == [f"{path}: {line}".replace("{frontends}", frontends) for line in expected]
 
 
 @pytest.mark.parametrize("path", INVALID, ids=lambda p: p.stem)
@@ -96,6 +99,24 @@ def test_a_whole_file_is_read(written: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
+    ("url", "page"),
+    [
+        ("HTTP://GPU-1:80/", ("http://gpu-1", "")),
+        ("https://gpu-1:443/llm/", ("https://gpu-1/llm", "")),
+        ("http://gpu-1:443", ("http://gpu-1:443", "")),
+        ("http://gpu-1:08000/metrics/", ("http://gpu-1:8000", "")),
+        ("http://gpu-1:8000/prometheus/metrics", ("http://gpu-1:8000", "")),
+        ("http://gpu-1:8000/model-a/metrics", ("http://gpu-1:8000", "/model-a/metrics")),
+        ("http://[::1]:80", ("http://[::1]", "")),
+        ("http://localhost:8000", ("http://localhost:8000", "")),
+        ("http://127.0.0.1:8000", ("http://127.0.0.1:8000", "")),
+    ],
+)
+def test_one_server_is_the_same_however_it_is_written(url: str, page: tuple[str, str]) -> None:
+    assert Server.model_validate({"url": url}).page == page
+
+
+@pytest.mark.parametrize(
     ("url", "name"),
     [
         ("http://gpu-1:8000", "gpu-1:8000"),
@@ -136,6 +157,68 @@ def test_a_file_that_is_no_text_is_named(written: Path) -> None:
     written.write_bytes(b"node: \xff\n")
     with pytest.raises(ConfigError, match=r"inferwatch\.yml: byte 6: allowed: UTF-8 text"):
         load(written, Config)
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- "])
+def test_a_file_nested_too_deeply_is_refused(written: Path, opening: str) -> None:
+    written.write_text(opening * 20_000)
+    with pytest.raises(ConfigError, match=r"^[^:]*inferwatch\.yml: nested too deeply: allowed: YAML$"):
+        load(written, Config)
+
+
+def test_only_a_regular_file_is_read(written: Path) -> None:
+    os.mkfifo(written)
+    for path in (written, Path("/dev/zero")):
+        with pytest.raises(ConfigError) as caught:
+            load(path, Config)
+        assert caught.value.problems == (f"{path}: allowed: a regular file",)
+
+
+def test_a_file_has_at_most_one_mebibyte(written: Path) -> None:
+    text = "node: rack-1\n#"
+    assert config_of(written, text + "x" * (2**20 - len(text))).node == "rack-1"
+    with pytest.raises(ConfigError, match=r"inferwatch\.yml: more than 1048576 bytes: allowed: at most 1 MiB"):
+        config_of(written, text + "x" * (2**20 - len(text) + 1))
+
+
+def test_an_empty_variable_is_named(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAT_TOKEN", "")
+    with pytest.raises(ConfigError, match=r"servers\[0\]\.bearer_token_env: CHAT_TOKEN is empty$"):
+        config_of(written, "servers: [{url: 'http://a:1', bearer_token_env: CHAT_TOKEN}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://a:1/?token=s3cr3t", "'http://a:1/?(not shown)'"),
+        ("http://a:1?s3cr3t#s3cr3t", "'http://a:1?(not shown)'"),
+        ("http://a:1#s3cr3t", "'http://a:1#(not shown)'"),
+        ("metrics?token=s3cr3t", "'metrics?(not shown)'"),
+        ("a:1?s3cr3t", "'a:1?(not shown)'"),
+        ("me:s3cr3t@a:1", "'(not shown)@a:1'"),
+        ("postgresql://me:s3cr3t@b/@a/d?password=s3cr3t", "'postgresql://(not shown)@a/d?(not shown)'"),
+        ("http://a:1/?", "'http://a:1/?'"),
+        ("gpu#1", "'gpu#1'"),
+        ("me@gpu", "'me@gpu'"),
+    ],
+)
+def test_what_may_be_secret_in_a_url_is_not_shown(text: str, expected: str) -> None:
+    assert shown("key", text) == expected
+
+
+def test_what_is_allowed_names_each_section_once(written: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_of(written, "zzzzzz: 1")
+    _, _, names = str(caught.value).partition("zzzzzz: unknown key: allowed: ")
+    assert names.split(", ") == sorted(SECTIONS)
+
+
+def test_sections_that_nothing_reads_are_known(written: Path) -> None:
+    assert unread(config_of(written, "slos: 17\nprometheus:\nhistory: {}\nsources: {}\nservers: []\n")) == [
+        "prometheus",
+        "slos",
+    ]
+    assert unread(load(written, _OfTheMonitor)) == ["prometheus", "slos"]
 
 
 def test_anchors_and_merge_keys_are_no_duplicates(written: Path) -> None:

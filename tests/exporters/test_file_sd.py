@@ -8,6 +8,7 @@ import pytest
 
 from exporters.file_sd import TargetFiles, read
 from exporters.loader import ConfigError
+from exporters.tables import FRONTENDS
 
 ONE = '[{"targets": ["gpu-1:8000"]}]'
 TWO = '[{"targets": ["gpu-1:8000", "gpu-2:8000"]}]'
@@ -84,6 +85,42 @@ def test_a_change_of_the_same_size_is_seen(tmp_path: Path) -> None:
     assert names(files) == ["gpu-9:8000"]
 
 
+@pytest.mark.parametrize(
+    ("name", "broken", "problem"),
+    [
+        ("a.json", '[{"targets": ["b:1"], "targets": ["c:1"]}]', "`targets`: duplicate key"),
+        ("a.json", '[{"targets": ["b:1"], "labels": {"t": "x", "t": "x"}}]', "`t`: duplicate key"),
+        ("a.yml", "- {targets: ['b:1'], targets: ['c:1']}", "line 1: `targets`: duplicate key, first on line 1"),
+        ("a.json", "[" * 100_000, "nested too deeply: allowed: JSON"),
+        ("a.yml", "[" * 20_000, "nested too deeply: allowed: YAML"),
+        ("a.json", ONE + " " * 2**20, "more than 1048576 bytes: allowed: at most 1 MiB"),
+        ("a.yml", "- targets: ['b:1/?token=s3cr3t']",
+         "[0].targets[0]: 'http://b:1/?(not shown)': allowed: a URL without query and fragment"),
+    ],
+)  # fmt: skip
+def test_a_file_that_would_lose_servers_is_broken(tmp_path: Path, name: str, broken: str, problem: str) -> None:
+    path = tmp_path / name
+    path.write_text(TWO)
+    files = TargetFiles([path])
+    files.refresh()
+    replaced(path, broken)
+    files.refresh()
+    assert names(files) == ["gpu-1:8000", "gpu-2:8000"]
+    assert files.problems == [f"{path}: {problem}"]
+
+
+def test_a_pipe_in_the_place_of_a_file_is_broken(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(ONE)
+    files = TargetFiles([path])
+    files.refresh()
+    path.unlink()
+    os.mkfifo(path)
+    files.refresh()
+    assert names(files) == ["gpu-1:8000"]
+    assert files.problems == [f"{path}: allowed: a regular file"]
+
+
 @pytest.mark.parametrize("broken", ["", "[{", '{"targets": []}', '[{"targets": "gpu-1:8000"}]', "[1]", "\x00"])
 def test_a_broken_file_keeps_its_last_good_targets(tmp_path: Path, broken: str) -> None:
     path = tmp_path / "a.json"
@@ -150,7 +187,7 @@ def test_everything_that_is_wrong_is_told_with_its_place(tmp_path: Path) -> None
     assert [p.removeprefix(f"{path}: ") for p in caught.value.problems] == [
         "[0].labels.model: 'model': allowed: a name that the schema does not use itself",
         "[0].targets[1]: 'http://gpu-1:port': allowed: http or https URL, such as http://localhost:8000",
-        "[1].frontend: 'vlm': allowed: did you mean vllm?",
+        f"[1].frontend: 'vlm': allowed: {' or '.join(sorted(FRONTENDS))}; did you mean vllm?",
     ]
 
 
