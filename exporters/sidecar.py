@@ -9,8 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from exporters import allow, exposition, schema
+from exporters.address import is_bare, masked, normalised
 from exporters.collected import Collected
-from exporters.config import Config, Server, host_and_port
+from exporters.config import Config, Server, host_and_port, unread
 from exporters.fetch import product_version
 from exporters.file_sd import TargetFiles
 from exporters.observation import labels
@@ -39,10 +40,14 @@ class Sidecar:
         self._targets: dict[str, Target] = {}
         self._probed: OrderedDict[str, Target] = OrderedDict()
         self._files = TargetFiles(config.file_sd)
-        self._problems: list[str] = []
+        self._clashes: list[str] = []
+        self._repeated: list[str] = []
+        self._told: dict[str, int] = {}
         self._reloaded = True
         self._reloaded_at = clock()
         self._closing: set[asyncio.Task[None]] = set()
+        if sections := unread(config):
+            _log.warning("configuration: nothing reads these sections in this release: %s", ", ".join(sections))
         self._follow()
 
     def targets(self) -> list[Target]:
@@ -54,7 +59,7 @@ class Sidecar:
     @property
     def problems(self) -> list[str]:
         """What is wrong with target files now."""
-        return [*self._files.problems, *self._problems]
+        return [*self._files.problems, *self._clashes]
 
     async def collect(self, timeout: float | None = None) -> list[Collected]:
         """One result for each target within `timeout` seconds; a collection that is running already is joined."""
@@ -107,17 +112,30 @@ class Sidecar:
             known = before.get(name)
             self._targets[name] = known if known is not None and self._is_same(known, server) else self._target(server)
         self._close(t for name, t in before.items() if self._targets.get(name) is not t)
-        for problem in self.problems:
-            _log.warning(problem)
+        self._tell()
 
     def _servers(self) -> dict[str, Server]:
         servers = {s.name: s for s in self.config.servers}
-        self._problems = []
+        pages = {s.page for s in self.config.servers}
+        self._clashes, self._repeated = [], []
         for server in self._files.servers:
-            if server.name in servers:
-                self._problems.append(f"file_sd: {server.name!r} is named more than once: the first counts")
-            servers.setdefault(server.name, server)
+            if server.page in pages:
+                self._repeated.append(f"file_sd: {server.url} is named more than once: the first counts")
+            elif server.name in servers:
+                other = servers[server.name].url
+                self._clashes.append(f"file_sd: {server.url} is left out: {other} has its name, {server.name!r}")
+            else:
+                servers[server.name] = server
+                pages.add(server.page)
         return servers
+
+    def _tell(self) -> None:
+        """Each message once, for as long as it holds."""
+        before = self._told
+        self._told = dict.fromkeys(self._repeated, logging.INFO) | dict.fromkeys(self.problems, logging.WARNING)
+        for message, level in self._told.items():
+            if message not in before:
+                _log.log(level, "%s", message)
 
     def _is_same(self, target: Target, server: Server) -> bool:
         return target.is_for(server, self.config.node, self.config.scrape.timeout, self.config.model_aliases)
@@ -133,17 +151,20 @@ class Sidecar:
         )
 
     def _known(self, url: str) -> Target | None:
-        wanted = url.rstrip("/").removesuffix("/metrics")
+        try:
+            wanted = normalised(url).removesuffix("/metrics") if is_bare(url) else None
+        except ValueError:
+            wanted = None
         return next((t for t in self.targets() if url == t.server.name or t.server.url == wanted), None)
 
     def _probe_target(self, url: str) -> Target:
         try:
             server = Server.model_validate({"url": url, "name": host_and_port(url)})
         except ValueError:
-            raise NotAllowed(f"{url!r}: allowed: http or https URL, such as http://localhost:8000") from None
+            raise NotAllowed(f"{masked(url)!r}: allowed: http or https URL, such as http://localhost:8000") from None
         if not allow.permitted(self.config.probe.allow, url, host_and_port(url)):
             raise NotAllowed(
-                f"{url!r} is neither a configured server nor allowed by `probe.allow` in the configuration"
+                f"{masked(url)!r} is neither a configured server nor allowed by `probe.allow` in the configuration"
             )
         if server.metrics_path == "/metrics":
             # Written out or not, it is the same target.
@@ -165,7 +186,7 @@ class Sidecar:
     def _own(self) -> dict[str, str]:
         node = labels({"node": self.config.node})
         build = labels({"node": self.config.node, "version": product_version(), "grid": str(schema.GRID_VERSION)})
-        good = self._reloaded and not self.problems
+        good = self._reloaded and not self._files.problems
         values = (
             ("inferwatch_build_info", build, 1.0),
             ("inferwatch_config_last_reload_successful", node, float(good)),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -269,16 +270,70 @@ async def test_a_reload_while_a_target_file_is_broken_keeps_its_servers(
     assert sidecar.targets() == []
 
 
-async def test_a_server_named_twice_counts_once(make: Make, targets_file: Path) -> None:
-    name_targets(targets_file, "gpu-1:8000", "gpu-2:8000", "gpu-2:8000")
-    sidecar = make("http://gpu-1:8000", file_sd=[str(targets_file)])
+async def test_a_server_named_twice_counts_once(
+    make: Make, targets_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    name_targets(targets_file, "GPU-1:8000", "gpu-2:80/metrics", "http://gpu-2", "127.0.0.1:1", "localhost:1")
+    sidecar = make(servers=[{"url": "http://gpu-1:8000/", "name": "big"}], file_sd=[str(targets_file)])
     targets = sidecar.targets()
-    assert [t.server.name for t in targets] == ["gpu-1:8000", "gpu-2:8000"]
+    assert [t.server.name for t in targets] == ["big", "gpu-2:80", "127.0.0.1:1", "localhost:1"]
     assert not targets[0].server.labels
-    assert sidecar.problems == [
-        "file_sd: 'gpu-1:8000' is named more than once: the first counts",
-        "file_sd: 'gpu-2:8000' is named more than once: the first counts",
+    assert value(sidecar.page([]), "inferwatch_config_last_reload_successful") == 1
+    assert sidecar.problems == []
+    assert [(r.levelname, r.message) for r in caplog.records] == [
+        ("INFO", "file_sd: http://gpu-1:8000 is named more than once: the first counts"),
+        ("INFO", "file_sd: http://gpu-2 is named more than once: the first counts"),
     ]
+
+
+async def test_a_server_left_out_for_its_name_is_told(make: Make, targets_file: Path) -> None:
+    name_targets(targets_file, "http://gpu-1:8000/a", "http://gpu-1:8000/b")
+    sidecar = make(file_sd=[str(targets_file)])
+    assert [t.server.url for t in sidecar.targets()] == ["http://gpu-1:8000/a"]
+    assert sidecar.problems == [
+        "file_sd: http://gpu-1:8000/b is left out: http://gpu-1:8000/a has its name, 'gpu-1:8000'"
+    ]
+    assert value(sidecar.page([]), "inferwatch_config_last_reload_successful") == 1
+
+
+async def test_what_is_wrong_is_logged_when_it_begins_only(
+    make: Make, targets_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    broken = targets_file.with_name("broken.json")
+    put(broken, "{")
+    name_targets(targets_file, "gpu-1:8000", "gpu-1:8000")
+    sidecar = make(file_sd=[str(broken), str(targets_file)])
+    assert len(caplog.records) == 2
+    name_targets(targets_file, "gpu-1:8000", "gpu-1:8000", "gpu-2:8000")
+    assert len(sidecar.targets()) == 2
+    sidecar.reload(sidecar.config)
+    assert len(caplog.records) == 2
+    put(broken, "[]")
+    sidecar.targets()
+    put(broken, "{")
+    sidecar.targets()
+    assert [r.message for r in caplog.records[2:]] == sidecar.problems
+
+
+async def test_sections_that_nothing_reads_are_told_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    sidecar = make(foreign={"slos": 17, "history": {}, "prometheus": None})
+    sidecar.reload(sidecar.config)
+    assert [r.message for r in caplog.records] == [
+        "configuration: nothing reads these sections in this release: prometheus, slos"
+    ]
+
+
+async def test_labels_of_the_user_stand_on_everything_but_where_a_label_is_the_metric_s_own(make: Make) -> None:
+    async with serving(pages({"/metrics": BUSY})) as served:
+        sidecar = make(servers=[{"url": served.url, "labels": {"team": "search", "source": "mine"}}])
+        samples = read_samples(sidecar.page(await sidecar.collect(LONG), own=False))
+    assert all(s.labels["team"] == "search" for s in samples)
+    info = [s for s in samples if s.name == "llm_field_info"]
+    assert info
+    assert "mine" not in {s.labels.get("source") for s in info}
+    assert {s.labels["source"] for s in samples if s.name != "llm_field_info"} == {"mine"}
 
 
 async def test_a_probe_reads_an_allowed_server(make: Make, vllm: Served) -> None:
@@ -299,7 +354,7 @@ async def test_probes_of_one_server_share_its_state(make: Make, vllm: Served) ->
 
 async def test_a_probe_of_a_configured_server_is_that_server_s_collection(make: Make, vllm: Served) -> None:
     sidecar = make(servers=[{"url": vllm.url, "name": "big", "labels": {"team": "search"}}])
-    for asked in (vllm.url, f"{vllm.url}/metrics", "big"):
+    for asked in (vllm.url, f"{vllm.url}/metrics", vllm.url.replace("http", "HTTP"), "big"):
         collected = await sidecar.probe(asked, LONG)
         assert collected.observation.server == "big"
     assert len(sidecar.targets()) == 1
@@ -309,6 +364,13 @@ async def test_a_probe_of_a_configured_server_is_that_server_s_collection(make: 
 async def test_a_probe_goes_nowhere_else(make: Make, url: str) -> None:
     with pytest.raises(NotAllowed):
         await make(probe={"allow": ["127.0.0.1:*"]}).probe(url, LONG)
+
+
+@pytest.mark.parametrize("url", ["http://me:s3cr3t@gpu-1:8000", "http://gpu-1:8000/?token=s3cr3t"])
+async def test_a_probe_that_is_refused_shows_no_secret(make: Make, url: str) -> None:
+    with pytest.raises(NotAllowed) as caught:
+        await make(probe={"allow": ["*:*"]}).probe(url, LONG)
+    assert "s3cr3t" not in str(caught.value)
 
 
 async def test_a_probe_that_fails_is_data(make: Make) -> None:
