@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from threading import Lock
 
+from pydantic import BaseModel
+
 from exporters.observation import Observation, Series
 from exporters.schema import E2E, PHASES, QUANTILE_WINDOW_SECONDS, TTFT, Phase
 from monitor.readings import facts, of_metric, replicas, total
 from monitor.recent import RecentSteps
-from monitor.remarks import FieldOut, FindingOut, Row
+from monitor.remarks import FieldOut, FindingOut
 
 RATE_WINDOW_SECONDS = 60.0
 STALE_AFTER_SECONDS = 90.0
@@ -19,7 +21,7 @@ FORGET_AFTER_SECONDS = 3600.0
 """A server of which nothing was heard for so long was taken out of the configuration."""
 
 
-class QuantileOut(Row):
+class QuantileOut(BaseModel, frozen=True):
     """The true quantile lies between `lower` and `upper`; without `upper` it is at least `lower`."""
 
     estimate: float
@@ -29,7 +31,7 @@ class QuantileOut(Row):
     window_seconds: float
 
 
-class ServerRow(Row):
+class ServerRow(BaseModel, frozen=True):
     """One server now. None is "not known", never zero.
 
     A server that cannot be read has no figures; framework, frontend, version, model and role stay as last seen.

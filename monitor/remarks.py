@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from exporters.findings import Finding
 from exporters.observation import FieldStatus
 
 
-class Row(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class FindingOut(Row):
+class FindingOut(BaseModel, frozen=True):
     reason: str
     severity: str
     message: str
@@ -30,7 +26,7 @@ class FindingOut(Row):
         )
 
 
-class FieldOut(Row):
+class FieldOut(BaseModel, frozen=True):
     field: str
     source: str
     quality: str
