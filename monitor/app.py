@@ -21,6 +21,7 @@ from exporters.sidecar import Sidecar
 from monitor.api import describe, problems
 from monitor.api.routes import router as api_router
 from monitor.fleet import Fleet
+from monitor.head import AnswersHead
 from monitor.history.ask import History
 from monitor.page import router as page_router
 from monitor.recorder import Recorder
@@ -67,6 +68,7 @@ def create_app(
         problems=list if recorder is None else recorder.history_problems,
     )
     app.include_router(page)
+    app.add_middleware(AnswersHead)
     return app
 
 

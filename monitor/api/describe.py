@@ -21,6 +21,7 @@ def html(openapi: Mapping[str, Any]) -> str:
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(openapi["info"]["title"])} API</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        '<p><a href="/">← Fleet</a></p>'
         "<h1>API</h1><p>The whole description, with the shape of every answer, is at "
         '<a href="/openapi.json"><code>/openapi.json</code></a>. Errors are problem details (RFC 9457) and name what '
         f"is allowed. <code>null</code> is “not known”, never zero.</p>{body}</html>"

@@ -15,6 +15,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _AIMED_POINTS = 300
+_DAY = 86_400
+_LAST_MOMENT = 253_402_300_799.0
+"""The end of the year 9999."""
 _MOMENTS = ("unix seconds", "an RFC 3339 time such as 2026-11-30T09:00:00Z", "an age such as 90m or 7d", "now")
 
 
@@ -24,16 +27,16 @@ def duration(text: str) -> float | None:
 
 
 def moment(parameter: str, text: str, now: float) -> float:
-    """Unix seconds. Raises InvalidParameter."""
+    """Unix seconds; an age that reaches back beyond 1970 means everything. Raises InvalidParameter."""
     age = duration(text)
     if age is not None:
-        return now - age
+        return max(0.0, now - age)
     if text == "now":
         return now
     found = _number(text)
     if found is None:
         found = _rfc3339(text)
-    if found is None:
+    if found is None or not 0 <= found <= _LAST_MOMENT:
         raise InvalidParameter(parameter, f"{text!r} is no moment", _MOMENTS)
     return found
 
@@ -56,9 +59,10 @@ def _rfc3339(text: str) -> float | None:
 
 
 def step(text: str | None, since: float, until: float) -> float:
-    """Without `text` one that makes at most about 300 points. Raises InvalidParameter."""
+    """Without `text` one that makes at most about 300 points: whole days for long windows. Raises InvalidParameter."""
     if text is None:
-        return next((s for s in _STEPS if (until - since) / s <= _AIMED_POINTS), _STEPS[-1])
+        days = math.ceil((until - since) / _AIMED_POINTS / _DAY) * _DAY
+        return next((s for s in _STEPS if (until - since) / s <= _AIMED_POINTS), days)
     found = duration(text)
     if found is None:
         found = _number(text)
@@ -80,12 +84,15 @@ class HistoryQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    metric: str = Field(description="a metric of the schema", examples=["llm_time_to_first_token_seconds"])
-    q: float | None = Field(default=None, description="the quantile from 0 to 1, of histograms only", examples=[0.99])
+    metric: str = Field(
+        description="a metric of the schema, such as llm_requests_running", examples=["llm_requests_running"]
+    )
+    q: float | None = Field(default=None, description="the quantile, 0 to 1 for a histogram metric", examples=[0.99])
     since: str = Field(default="1h", description=f"{_MOMENT}; rounded down to the step")
     until: str = Field(default="now", description=_MOMENT)
     step: str | None = Field(
-        default=None, description="whole minutes, such as 300 or 5m; without it one that fits the window"
+        default=None,
+        description="whole minutes, such as 300 or 5m; without it one that makes at most about 300 points",
     )
     group_by: list[str] = Field(default=[], description="labels, repeated or comma-separated", examples=[["framework"]])
     where: list[str] = Field(
@@ -94,7 +101,7 @@ class HistoryQuery(BaseModel):
     aggregation: str | None = Field(
         default=None, description="gauges: avg (default) or max; counters: rate per second (default) or sum"
     )
-    format: Format = Format.JSON
+    format: Format = Field(default=Format.JSON, description="json or csv")
 
     def question(self, now: float) -> Question:
         """Raises QuestionError."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from starlette.exceptions import HTTPException
 
 from monitor.api.models import Problem
 from monitor.history.database import HistoryError
-from monitor.history.question import QuestionError
+from monitor.history.question import QuestionError, closest
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -58,23 +59,32 @@ def install(app: FastAPI) -> None:
 
 def _invalid(request: Request, error: dict[str, Any]) -> Response:
     parameter = ".".join(str(part) for part in error["loc"][1:])
-    if error["type"] != "extra_forbidden":
-        return _problem(400, f"{parameter}: {error['msg']}", parameter=parameter)
     known = _parameters(request)
-    near = get_close_matches(parameter, known, 1)
-    return _problem(
-        400, f"{parameter}: no such parameter", parameter=parameter, meant=near[0] if near else None, allowed=known
-    )
+    if error["type"] == "extra_forbidden":
+        meant = closest(parameter, known)
+        return _problem(400, f"{parameter}: no such parameter", parameter=parameter, meant=meant, allowed=list(known))
+    found = "missing" if error["type"] == "missing" else repr(error["input"])
+    allowed = _allowed(known.get(parameter.split(".")[0]))
+    told = f"{parameter}: {found}: allowed: {allowed[0] if len(allowed) == 1 else ', '.join(allowed)}"
+    return _problem(400, told if allowed else f"{parameter}: {error['msg']}", parameter=parameter, allowed=allowed)
 
 
-def _parameters(request: Request) -> list[str]:
+def _allowed(field: FieldInfo | None) -> list[str]:
+    """The values of an enumeration; of what else is declared, its description."""
+    kind = None if field is None else field.annotation
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return [each.value for each in kind]
+    return [field.description] if field is not None and field.description else []
+
+
+def _parameters(request: Request) -> dict[str, FieldInfo]:
     """Those of the route, also where they are declared as one model."""
-    declared = [(field.alias, field.field_info.annotation) for field in request.scope["route"].dependant.query_params]
-    return [
-        name
-        for alias, kind in declared
-        for name in (kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else [alias])
-    ]
+    known: dict[str, FieldInfo] = {}
+    for field in request.scope["route"].dependant.query_params:
+        kind = field.field_info.annotation
+        declared_as_one = isinstance(kind, type) and issubclass(kind, BaseModel)
+        known |= kind.model_fields if declared_as_one else {field.alias: field.field_info}
+    return known
 
 
 def _problem(status: int, detail: str, **more: Any) -> Response:

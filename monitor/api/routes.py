@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from difflib import get_close_matches
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from monitor.api import problems
 from monitor.api.history import as_csv, as_model
@@ -15,8 +14,11 @@ from monitor.api.parameters import Format, HistoryQuery
 from monitor.api.servers import detail
 from monitor.fleet import Fleet, ServerRow
 from monitor.history.ask import History
+from monitor.history.question import closest
 
 _EVENTS_SHOWN = 50
+Node = Annotated[str, Path(description="the node that the server is listed with, by /api/v1/servers")]
+Server = Annotated[str, Path(description="its name there, such as gpu-1:8000; it may hold slashes")]
 
 
 def router(fleet: Fleet, history: History, clock: Callable[[], float]) -> APIRouter:
@@ -34,14 +36,22 @@ def _add_servers(routes: APIRouter, fleet: Fleet, history: History, clock: Calla
         return fleet.rows(clock())
 
     @routes.get("/servers/{node}/{server:path}", summary="One server in full", responses=problems.responses(404, 503))
-    def one_server(node: str, server: str) -> ServerDetail:
+    def one_server(node: Node, server: Server) -> ServerDetail:
         """Every value of the last reading, every field of the schema with its quality, findings, and what changed."""
         row, observation = fleet.row(node, server, clock()), fleet.latest(node, server)
         if row is None or observation is None:
-            known = [f"{r.node}/{r.server}" for r in fleet.rows(clock())]
-            near = get_close_matches(f"{node}/{server}", known, 1)
-            raise problems.NoSuchServer(node, server, known, near[0] if near else None)
+            raise _no_such(node, server, fleet.rows(clock()))
         return detail(row, observation, history.events(node, server, _EVENTS_SHOWN))
+
+
+def _no_such(node: str, server: str, rows: Sequence[ServerRow]) -> problems.NoSuchServer:
+    """The name is compared alone where the node is right: a long node would make all its servers look alike."""
+    known = [f"{r.node}/{r.server}" for r in rows]
+    on_node = {r.server: f"{r.node}/{r.server}" for r in rows if r.node == node}
+    meant = closest(server, on_node)
+    return problems.NoSuchServer(
+        node, server, known, on_node[meant] if meant else None if on_node else closest(f"{node}/{server}", known)
+    )
 
 
 _CSV = {"content": {"text/csv": {"schema": {"type": "string"}}}}

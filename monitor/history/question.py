@@ -24,6 +24,11 @@ MAX_POINTS = 11_000
 """Of one answer, as in Prometheus."""
 
 
+_Q_ALLOWED = "0 to 1 for a histogram metric"
+_NEAR = 0.75
+"""How alike names must be for one to be meant by the other, from 0 to 1."""
+
+
 class Aggregation(StrEnum):
     AVERAGE = "avg"
     MAXIMUM = "max"
@@ -127,7 +132,8 @@ def _aggregation(metric: Metric, name: str | None) -> Aggregation:
 
 def _quantile(aggregation: Aggregation, q: float | None) -> float | None:
     if aggregation is Aggregation.QUANTILE and (q is None or not 0 <= q <= 1):
-        raise InvalidParameter("q", f"{q!r} is no quantile", ["a number from 0 to 1, for example 0.99"])
+        told = "missing" if q is None else f"{q!r}"
+        raise InvalidParameter("q", f"{told}: allowed: {_Q_ALLOWED}", [_Q_ALLOWED])
     if aggregation is not Aggregation.QUANTILE and q is not None:
         histograms = [m for m in STORED if METRICS[m].type is Type.HISTOGRAM]
         raise InvalidParameter(
@@ -137,7 +143,7 @@ def _quantile(aggregation: Aggregation, q: float | None) -> float | None:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """What was probably meant, the prefix of the schema left out or not."""
-    candidates = list(known)
-    near = get_close_matches(name, candidates, 1) or get_close_matches(f"llm_{name}", candidates, 1)
-    return near[0] if near else None
+    """What was probably meant, the prefix of the schema left out or not; None where nothing is near."""
+    candidates = {each.removeprefix("llm_"): each for each in known}
+    near = get_close_matches(name.removeprefix("llm_"), candidates, 1, _NEAR)
+    return candidates[near[0]] if near else None

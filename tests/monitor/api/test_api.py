@@ -158,6 +158,66 @@ async def test_a_wrong_question_is_a_problem_that_names_the_parameter(
     assert told["detail"]
 
 
+@pytest.mark.parametrize(
+    ("params", "detail", "allowed"),
+    [
+        ({"metric": TTFT.metric}, "q: missing: allowed: 0 to 1 for a histogram metric", None),
+        ({"metric": TTFT.metric, "q": "2"}, "q: 2.0: allowed: 0 to 1 for a histogram metric", None),
+        (
+            {"metric": TTFT.metric, "q": "high"},
+            "q: 'high': allowed: the quantile, 0 to 1 for a histogram metric",
+            ["the quantile, 0 to 1 for a histogram metric"],
+        ),
+        ({}, "metric: missing: allowed: a metric of the schema, such as llm_requests_running", None),
+        (
+            {"metric": "llm_requests_running", "format": "xml"},
+            "format: 'xml': allowed: json, csv",
+            ["json", "csv"],
+        ),
+        ({"metric": "llm_ttft"}, "metric: 'llm_ttft' is not in the schema", None),
+        ({"metric": "llm_requests_running", "limit": "5"}, "limit: no such parameter", None),
+    ],
+)
+@pytest.mark.usefixtures("recorded")
+async def test_a_wrong_question_says_what_is_allowed(
+    client: httpx.AsyncClient, params: dict[str, str], detail: str, allowed: list[str] | None
+) -> None:
+    told = await problem(client, "/api/v1/history", 400, **params)
+    assert told["detail"] == detail
+    assert told["allowed"] == allowed if allowed else told["allowed"]
+    assert "meant" not in told
+
+
+@pytest.mark.usefixtures("recorded")
+async def test_everything_can_be_asked_without_choosing_a_step(client: httpx.AsyncClient) -> None:
+    told = await get(client, "/history", metric="llm_requests_running", since=0)
+    assert told["step"] == 70 * 86_400, "20787 days in at most 300 points"
+    assert len(told["answers"][0]["points"]) == 1
+
+
+@pytest.mark.usefixtures("recorded")
+async def test_another_server_is_meant_only_where_the_name_is_near(client: httpx.AsyncClient, fleet: Fleet) -> None:
+    fleet.update([observation(NOW, node="a-node-with-a-long-name", server="chat")])
+    told = await problem(client, "/api/v1/servers/a-node-with-a-long-name/code", 404)
+    assert "meant" not in told
+    told = await problem(client, "/api/v1/servers/a-node-with-a-longname/chat", 404)
+    assert told["meant"] == "a-node-with-a-long-name/chat"
+
+
+@pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/", "/fragments/fleet", "/servers/n1/s1", "/static/page.css", "/healthz", "/metrics", "/docs", "/openapi.json",
+        "/api/v1/servers", "/api/v1/servers/n1/s1", "/api/v1/history?metric=llm_requests_running", "/servers/n1/none",
+    ],
+)  # fmt: skip
+async def test_head_is_answered_as_get_is_but_for_the_body(client: httpx.AsyncClient, path: str) -> None:
+    got, head = await client.get(path), await client.head(path)
+    assert (head.status_code, head.headers, head.content) == (got.status_code, got.headers, b"")
+    assert (await client.post(path)).status_code == 405
+
+
 async def test_a_history_that_cannot_be_read_is_a_problem(client: httpx.AsyncClient, database: Engine) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql("DROP TABLE engine_minute")
@@ -183,5 +243,7 @@ async def test_the_description_for_people_loads_nothing_from_elsewhere(client: h
     page = await client.get("/docs")
     assert "<code>GET /api/v1/history</code>" in page.text
     assert "<code>group_by</code>" in page.text
+    assert "<td></td></tr>" not in page.text, "every parameter has its meaning"
+    assert '<a href="/">' in page.text
     assert "//" not in page.text.replace("</", "")
     assert page.headers["content-security-policy"].startswith("default-src 'none'")

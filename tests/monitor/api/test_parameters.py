@@ -24,7 +24,11 @@ def test_a_moment_is_unix_seconds_a_time_or_an_age(text: str, seconds: float) ->
     assert moment("since", text, NOW) == seconds
 
 
-@pytest.mark.parametrize("text", ["yesterday", "", "nan", "inf", "-5m", "5 parsecs"])
+def test_an_age_beyond_1970_means_everything() -> None:
+    assert moment("since", "99999w", NOW) == 0
+
+
+@pytest.mark.parametrize("text", ["yesterday", "", "nan", "inf", "-5m", "5 parsecs", "-1", "1e300"])
 def test_what_is_no_moment_is_refused_with_what_would_be(text: str) -> None:
     with pytest.raises(InvalidParameter, match=r"since: .* is no moment") as caught:
         moment("since", text, NOW)
@@ -32,7 +36,16 @@ def test_what_is_no_moment_is_refused_with_what_would_be(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("window", "seconds"), [(3600, 60), (5 * 3600, 60), (86_400, 300), (7 * 86_400, 3600), (400 * 86_400, 86_400)]
+    ("window", "seconds"),
+    [
+        (3600, 60),
+        (5 * 3600, 60),
+        (86_400, 300),
+        (7 * 86_400, 3600),
+        (300 * 86_400, 86_400),
+        (301 * 86_400, 2 * 86_400),
+        (20_787 * 86_400, 70 * 86_400),
+    ],
 )
 def test_without_a_step_one_is_chosen_that_makes_about_300_points_at_most(window: float, seconds: float) -> None:
     assert step(None, 0, window) == seconds
