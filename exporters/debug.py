@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from urllib.parse import quote
 
+from exporters.address import without_query
 from exporters.collected import Collected, Debug
 from exporters.findings import Finding
 from exporters.target import Target
@@ -43,7 +44,7 @@ def page(target: Target) -> str:
         return _html(target.server.name, "<p>Not collected yet.</p>")
     seen, shown = last.observation, last.debug
     facts = [
-        ("URL", shown.url or target.server.url),
+        ("URL", without_query(shown.url or target.server.url)),
         ("frontend", shown.frontend or "not known"),
         ("process answers", _yes(seen.up)),
         ("engine metrics", _yes(seen.available)),

@@ -20,6 +20,8 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from exporters.address import masked
+
 METRICS_TYPE: Final = "text/plain;version=0.0.4"
 """OpenMetrics is not asked for: servers are known to rewrite names in it."""
 JSON_TYPE: Final = "application/json"
@@ -212,7 +214,7 @@ def _redirected(url: str, response: httpx.Response) -> str:
             return target
     except ValueError:
         pass  # no URL at all: not followed either
-    told = f"HTTP {response.status_code} to {location[:200]!r}"
+    told = f"HTTP {response.status_code} to {masked(location)[:200]!r}"
     raise _Refused("unexpected_status", f"{told}: not followed, it leads to another server")
 
 

@@ -161,7 +161,10 @@ async def test_what_a_server_wrote_is_escaped() -> None:
 
 async def test_debug_shows_no_token(vllm: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_TOKEN", SECRET)
-    async with client({"url": vllm.url, "name": "a", "bearer_token_env": "GPU_TOKEN"}) as http:
+    server: dict[str, object] = {
+        "url": vllm.url, "name": "a", "bearer_token_env": "GPU_TOKEN", "metrics_path": f"/metrics?key={SECRET}",
+    }  # fmt: skip
+    async with client(server) as http:
         pages_shown = [await http.get(path) for path in ("/debug/a", "/debug", "/metrics", "/")]
     assert vllm.header("authorization") == f"Bearer {SECRET}"
     assert all(SECRET not in shown.text for shown in pages_shown)

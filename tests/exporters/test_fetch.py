@@ -283,6 +283,13 @@ async def test_a_redirect_to_another_server_is_not_followed_and_says_where(get: 
     assert elsewhere.url in got.detail
 
 
+async def test_a_redirect_that_is_told_shows_no_secret(get: Get) -> None:
+    location = "http://me:s3cr3t@elsewhere/login?next=/metrics&token=s3cr3t"
+    got = await failure(get, pages({"/metrics": response("", status=302, headers={"Location": location})}))
+    assert "'http://(not shown)@elsewhere/login?(not shown)'" in got.detail
+    assert "s3cr3t" not in got.detail
+
+
 async def test_a_circle_of_redirects_ends(get: Get) -> None:
     got = await failure(get, pages({"/metrics": response("", status=302, headers={"Location": "/metrics"})}))
     assert got.reason == "unexpected_status"
