@@ -55,7 +55,7 @@ def parse_listen(text: str) -> Listen:
     """`HOST:PORT`, `[::1]:9840` or `:9840` for all addresses. Raises ConfigError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError([f"--listen: {text!r}: allowed: HOST:PORT, such as 0.0.0.0:{Listen().port}"])
+        raise ConfigError([f"--listen: {text!r}: allowed: HOST:PORT, port 0 to 65535, such as 0.0.0.0:{Listen().port}"])
     return Listen(host=host.strip("[]") or "0.0.0.0", port=int(port))  # noqa: S104
 
 

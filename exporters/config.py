@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -23,8 +24,10 @@ from exporters.tables import FRONTENDS
 
 __all__ = [
     "SECTIONS", "Config", "ConfigError", "Listen", "Probe", "Scrape", "Server", "SyntheticRequest", "Tls",
-    "default_path", "host_and_port", "load", "unread",
+    "default_path", "host_and_port", "load", "unread", "warn_of_unread",
 ]  # fmt: skip
+
+_log = logging.getLogger(__name__)
 
 SECTIONS = frozenset({
     "advise", "alertmanager", "alerts", "api", "compare", "file_sd", "gpus", "history", "listen", "model_aliases",
@@ -266,6 +269,11 @@ _READ = frozenset(Config.model_fields) | {"history", "sources"}
 def unread(config: Root) -> list[str]:
     """Sections of the file whose names are kept for later, and that nothing reads yet."""
     return sorted(set(config.foreign) - _READ)
+
+
+def warn_of_unread(config: Root) -> None:
+    if sections := unread(config):
+        _log.warning("configuration: nothing reads these sections in this release: %s", ", ".join(sections))
 
 
 def _repeated(servers: list[tuple[int, dict[str, Any]]]) -> Iterator[Problem]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from exporters import allow, exposition, schema
 from exporters.address import is_bare, masked, normalised
 from exporters.collected import Collected
-from exporters.config import Config, Server, host_and_port, unread
+from exporters.config import Config, Server, host_and_port, warn_of_unread
 from exporters.fetch import product_version
 from exporters.file_sd import TargetFiles
 from exporters.observation import labels
@@ -46,8 +46,7 @@ class Sidecar:
         self._reloaded = True
         self._reloaded_at = clock()
         self._closing: set[asyncio.Task[None]] = set()
-        if sections := unread(config):
-            _log.warning("configuration: nothing reads these sections in this release: %s", ", ".join(sections))
+        warn_of_unread(config)
         self._follow()
 
     def targets(self) -> list[Target]:

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from exporters.config import warn_of_unread
 from inferwatch import process
 from inferwatch.console import MISUSED, CommandError
 from inferwatch.process import config_path, listening, load, log_to_stderr, say, url_of
@@ -25,6 +26,7 @@ def serve(config: Path | None, listen: str | None, state_dir: Path | None) -> No
     if not loaded.sources.sidecars:
         raise CommandError(_NO_SOURCES, status=MISUSED)
     log_to_stderr()
+    warn_of_unread(loaded)
     with listening(loaded.listen, listen) as bound:
         asyncio.run(_run(loaded, state_dir, bound))
 
