@@ -160,3 +160,9 @@ def test_an_unknown_frontend_is_refused_with_those_there_are(inferwatch: Command
 
 def test_an_interval_of_zero_is_refused(inferwatch: Command) -> None:
     assert inferwatch("normalize", "--interval", "0", AFTER).status == 2
+
+
+def test_a_url_is_refused_with_the_way_to_read_it(inferwatch: Command) -> None:
+    ran = inferwatch("normalize", "http://localhost:8000/metrics")
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == "inferwatch: http://localhost:8000/metrics: allowed: a saved page, or - for `curl -s URL |`\n"

@@ -7,7 +7,7 @@ import pytest
 
 from exporters.config import Config, Listen
 from inferwatch.console import CommandError
-from inferwatch.process import config_path, listening, load, url_of
+from inferwatch.process import config_path, listening, load, say, url_of
 from tests.inferwatch.listeners import need_ipv6
 
 
@@ -69,3 +69,8 @@ def test_every_mistake_of_a_configuration_is_a_line(tmp_path: Path) -> None:
         load(path, Config)
     assert error.value.status == 2
     assert len(error.value.lines) == 2
+
+
+def test_what_is_said_keeps_its_lines_and_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say("found: m\x1b[2J\nforged", "next")
+    assert capsys.readouterr().out == "found: m\\x1b[2J\\nforged\nnext\n"
