@@ -79,6 +79,7 @@ class _Target:
         self.latest = first
         self.last_seen: float | None = None
         self.facts: dict[str, str] = {}
+        self.sources: set[str] = set()
         self.recent = RecentSteps(QUANTILE_WINDOW_SECONDS)
         self.update(first)
 
@@ -89,23 +90,33 @@ class _Target:
         if observation.available:
             self.facts = {name: text for name, text in facts(observation).items() if name in _LASTING_FACTS}
             self.recent.advance(observation)
+        self._figured = self._figures() if observation.available else {}
+        self._row = self._told()
 
     def row(self, now: float, stale_after: float) -> ServerRow:
+        age = now - self.latest.at
+        if age <= stale_after:
+            return self._row
+        findings = [_silent(age), *self._row.findings]
+        unknown = dict.fromkeys(self._figured)
+        return self._row.model_copy(update={**unknown, "up": False, "available": False, "findings": findings})
+
+    def _told(self) -> ServerRow:
+        """Once for each observation: whoever looks, and however often, has it for nothing."""
         observation = self.latest
-        stale = now - observation.at > stale_after
         row = ServerRow(
             node=observation.node,
             server=observation.server,
-            up=observation.up and not stale,
-            available=observation.available and not stale,
+            up=observation.up,
+            available=observation.available,
             engines=len(replicas(observation)),
             last_seen=self.last_seen,
             labels=dict(observation.user_labels),
-            findings=[*([_silent(now - observation.at)] if stale else []), *map(FindingOut.of, observation.findings)],
+            findings=[FindingOut.of(f) for f in observation.findings],
             fields=[FieldOut.of(f) for f in observation.fields],
             simulated="replay" if dict(observation.user_labels).get("source") == "replay" else None,
         )
-        return row.model_copy(update={**self.facts, **(self._figures() if row.available else {})})
+        return row.model_copy(update={**self.facts, **self._figured})
 
     def _figures(self) -> dict[str, object]:
         values, recent = self.latest.values, self.recent
@@ -155,16 +166,39 @@ class Fleet:
         self._stale_after = stale_after
         self._targets: dict[tuple[str, str], _Target] = {}
         self._lock = Lock()
+        self._updating = Lock()
+        """Apart from the other, so that nobody who asks waits for figures being worked out."""
 
-    def update(self, observations: Iterable[Observation]) -> None:
-        """An observation that is not newer than the one known is ignored."""
+    def update(self, observations: Iterable[Observation], source: str | None = None) -> None:
+        """An observation that is not newer than the one known is ignored.
+
+        With `source` these are all servers that it has now: others that only it knew are dropped.
+        """
+        with self._updating:
+            seen = [self._take(observation) for observation in observations]
+            if source is not None:
+                self._belong(source, seen)
+
+    def _take(self, observation: Observation) -> _Target:
+        key = observation.node, observation.server
+        known = self._targets.get(key)
+        if known is None:
+            known = _Target(observation)
+            with self._lock:
+                self._targets[key] = known
+        elif observation.at > known.latest.at:
+            known.update(observation)
+        return known
+
+    def _belong(self, source: str, seen: Iterable[_Target]) -> None:
+        before = [target for target in self._targets.values() if source in target.sources]
+        for target in before:
+            target.sources.discard(source)
+        for target in seen:
+            target.sources.add(source)
+        gone = {id(target) for target in before if not target.sources}
         with self._lock:
-            for observation in observations:
-                known = self._targets.get((observation.node, observation.server))
-                if known is None:
-                    self._targets[observation.node, observation.server] = _Target(observation)
-                elif observation.at > known.latest.at:
-                    known.update(observation)
+            self._targets = {key: target for key, target in self._targets.items() if id(target) not in gone}
 
     def rows(self, now: float) -> list[ServerRow]:
         """Sorted by node and server; `now` is in unix seconds."""
@@ -172,7 +206,8 @@ class Fleet:
             self._targets = {
                 key: target for key, target in self._targets.items() if now - target.latest.at <= FORGET_AFTER_SECONDS
             }
-            return [target.row(now, self._stale_after) for _, target in sorted(self._targets.items())]
+            known = sorted(self._targets.items())
+        return [target.row(now, self._stale_after) for _, target in known]
 
     def row(self, node: str, server: str, now: float) -> ServerRow | None:
         return next((r for r in self.rows(now) if (r.node, r.server) == (node, server)), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from exporters.observation import Observation
@@ -44,6 +45,7 @@ class Recorder:
         self._retention = retention
         self._clock = clock
         self._problems: dict[str, str] = {}
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._lost: list[tuple[float, str]] = []
 
     def lag(self) -> float:
@@ -76,11 +78,18 @@ class Recorder:
                 await source.aclose()
 
     async def observe(self, source: Source) -> None:
-        """Once. Whatever goes wrong is logged and leaves the others alone."""
+        """Once, and one after the other for each source: what it said before never comes after what it says now.
+
+        Whatever goes wrong is logged and leaves the others alone.
+        """
         observations: list[Observation] = []
-        with _Logged(self._problems, source.name):
-            observations = await source.observe()
-            self._fleet.update(observations)
+        async with self._turns[source.name]:
+            with _Logged(self._problems, source.name):
+                observations = await source.observe()
+                await asyncio.to_thread(self._fleet.update, observations, source.name)
+            await self._record(observations)
+
+    async def _record(self, observations: Sequence[Observation]) -> None:
         with _Logged(self._problems, "history"):
             await asyncio.to_thread(self._recording.record, observations, self._clock())
         self._lost += [(self._clock(), text) for text in self._store.losses[len(self._lost) :]]

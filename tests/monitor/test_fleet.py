@@ -14,6 +14,41 @@ UTILIZATION, CAPACITY = "llm_kv_cache_utilization_ratio", "llm_kv_cache_capacity
 PROMPT, GENERATION = "llm_prompt_tokens_total", "llm_generation_tokens_total"
 
 
+def names(fleet: Fleet, now: float = 0) -> list[str]:
+    return [row.server for row in fleet.rows(now)]
+
+
+def test_a_server_that_its_source_has_no_more_is_dropped_at_once() -> None:
+    fleet = Fleet()
+    a, b = observation(0, server="a"), observation(0, server="b")
+    fleet.update([a, b], "one")
+    fleet.update([observation(15, server="b")], "one")
+    assert names(fleet) == ["b"]
+    fleet.update([], "one")
+    assert names(fleet) == []
+
+
+def test_a_server_that_another_source_still_has_stays() -> None:
+    fleet = Fleet()
+    fleet.update([observation(0, server="a")], "one")
+    fleet.update([observation(0, server="a"), observation(0, server="b")], "two")
+    fleet.update([], "one")
+    assert names(fleet) == ["a", "b"]
+    fleet.update([observation(15, server="b")], "two")
+    assert names(fleet) == ["b"]
+
+
+def test_figures_are_worked_out_once_for_each_observation() -> None:
+    fleet = Fleet()
+    fleet.update([observation(0, {series(RUNNING): 5})])
+    [once], [again] = fleet.rows(0), fleet.rows(60)
+    assert once is again
+    [silent] = fleet.rows(91)
+    assert (silent.running, silent.up, silent.findings[0].reason) == (None, False, "no_observation")
+    fleet.update([observation(100, {series(RUNNING): 6})])
+    assert fleet.rows(100)[0].running == 6
+
+
 def row_of(*observations: Observation, now: float | None = None) -> ServerRow:
     fleet = Fleet()
     for each in observations:

@@ -81,6 +81,44 @@ async def test_a_source_that_fails_leaves_the_others_alone_and_is_logged_once(
     assert [r.getMessage() for r in caplog.records] == [f"bad: {error}", "bad: works again"]
 
 
+async def test_a_server_taken_out_of_a_source_is_gone_and_one_of_a_source_that_fails_stays(
+    store: Store, clock: Clock
+) -> None:
+    one = Scripted(
+        "one", [observation(NOW, server="a"), observation(NOW, server="b")], [observation(NOW + 15, server="b")]
+    )
+    two = Scripted("two", [observation(NOW, server="c")], SourceError("could not read the sidecar"))
+    fleet = Fleet()
+    recording = recorder([one, two], fleet, store, clock)
+    for source in (one, two, one, two):
+        await recording.observe(source)
+    assert [row.server for row in fleet.rows(NOW + 15)] == ["b", "c"]
+
+
+async def test_a_source_is_asked_again_only_after_its_last_answer_is_taken(store: Store, clock: Clock) -> None:
+    """So that a reload is never undone by a collection that began before it."""
+    released = asyncio.Event()
+
+    class Slow(Scripted):
+        async def observe(self) -> list[Observation]:
+            said = await super().observe()
+            await released.wait()
+            return said
+
+    source = Slow("a", [observation(NOW, server="old")], [observation(NOW, server="new")])
+    fleet = Fleet()
+    recording = recorder([source], fleet, store, clock)
+    async with asyncio.TaskGroup() as group:
+        before = group.create_task(recording.observe(source))
+        await source.asked.wait()
+        group.create_task(recording.observe(source))
+        await asyncio.sleep(0)
+        assert len(source.says) == 1
+        released.set()
+        await before
+    assert [row.server for row in fleet.rows(NOW)] == ["new"]
+
+
 async def test_a_history_that_cannot_be_written_costs_nothing_but_the_lag(database: Engine, clock: Clock) -> None:
     class Full(Store):
         def write(self, batches: Sequence[Batch]) -> None:
