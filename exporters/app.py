@@ -23,6 +23,7 @@ _PATHS = {
     "/metrics": "every configured server, normalised",
     "/probe?target=URL": "one server, configured or allowed by `probe.allow`",
     "/debug": "what was read, mapped, left out and found wrong, server by server",
+    "/debug/gpus": "the GPUs of this host, and why a reading is missing",
     "/healthz": "whether this process runs",
 }
 # Pages show text that servers wrote.
@@ -55,6 +56,11 @@ def create_app(sidecar: Sidecar) -> Starlette:
     async def debug_list(_request: Request) -> Response:
         return HTMLResponse(debug.overview(sidecar.targets(), sidecar.problems), headers=_PAGE_HEADERS)
 
+    async def debug_gpus(request: Request) -> Response:
+        if sidecar.gpu_readings is None:
+            await sidecar.collect(time_allowed(request.headers))
+        return HTMLResponse(debug.gpus(sidecar.gpu_readings), headers=_PAGE_HEADERS)
+
     async def debug_server(request: Request) -> Response:
         name = request.path_params["server"]
         targets = {t.server.name: t for t in sidecar.targets()}
@@ -77,6 +83,7 @@ def create_app(sidecar: Sidecar) -> Starlette:
             Route("/metrics", metrics),
             Route("/probe", probe),
             Route("/debug", debug_list),
+            Route("/debug/gpus", debug_gpus),
             Route("/debug/{server:path}", debug_server),
             Route("/healthz", healthz),
         ],

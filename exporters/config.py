@@ -18,12 +18,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationI
 from exporters import address, schema, tls
 from exporters.address import host_and_port
 from exporters.allow import Allowed
+from exporters.gpu import binding
 from exporters.loader import ConfigError, Count, Flag, Problem, Root, Seconds, Section, Text, Told, load, shown
 from exporters.paths import usual
 from exporters.tables import FRONTENDS
 
 __all__ = [
-    "SECTIONS", "Config", "ConfigError", "Listen", "Probe", "Scrape", "Server", "SyntheticRequest", "Tls",
+    "SECTIONS", "Config", "ConfigError", "Gpus", "Listen", "Probe", "Scrape", "Server", "SyntheticRequest", "Tls",
     "default_path", "host_and_port", "load", "unread", "warn_of_unread",
 ]  # fmt: skip
 
@@ -62,6 +63,12 @@ def _url(value: str) -> str:
     if not address.is_bare(value):
         raise ValueError("a URL without query and fragment")
     return url
+
+
+def _page_url(value: str) -> str:
+    """That of a metrics page, where it is the base URL of one."""
+    url = _url(value)
+    return url if urlsplit(url).path else f"{url}/metrics"
 
 
 def _metrics_path(value: str) -> str:
@@ -244,6 +251,34 @@ class Scrape(Section):
     timeout: Seconds = 10.0
 
 
+def _source_of_gpus(value: object) -> object:
+    """`off` is false in YAML."""
+    return "off" if value is False else value
+
+
+def _gpu(value: object) -> object:
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if not number and not (isinstance(value, str) and value.startswith(("GPU-", "MIG-"))):
+        raise ValueError("a GPU's number, or its uuid or the start of it, such as GPU-5d3f")
+    return value
+
+
+class Gpus(Section):
+    """`auto` reads GPUs by NVML where there is a driver; `servers` says which run on which, where processes do not."""
+
+    source: Annotated[Literal["auto", "nvml", "dcgm", "off"], BeforeValidator(_source_of_gpus)] = "auto"
+    dcgm: Annotated[Text, AfterValidator(_page_url)] | None = None
+    servers: Mapping[Line, tuple[Annotated[int | str, BeforeValidator(_gpu)], ...]] = Field(default={})
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.source == "dcgm" and self.dcgm is None:
+            raise ValueError("`source: dcgm` together with `dcgm: URL`")
+        if self.dcgm is not None and self.source not in ("auto", "dcgm"):
+            raise ValueError("`dcgm` with `source: dcgm`, or without `source`")
+        return self
+
+
 class Config(Root):
     known: ClassVar[frozenset[str]] = SECTIONS
 
@@ -253,7 +288,13 @@ class Config(Root):
     servers: tuple[Server, ...] = ()
     file_sd: tuple[TargetsFile, ...] = ()
     probe: Probe = Probe()
+    gpus: Gpus = Gpus()
     model_aliases: Mapping[Text, Text] = Field(default={})
+
+    def unusable(self) -> list[str]:
+        wants_nvml = self.gpus.dcgm is None and self.gpus.source != "off"
+        shadow = binding.shadow() if wants_nvml else None
+        return [f"gpus: {shadow}"] if shadow else []
 
     @classmethod
     def across(cls, raw: Mapping[str, object]) -> list[Problem]:

@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 from html import escape
 from urllib.parse import quote
 
+from exporters import exposition
 from exporters.address import without_query
 from exporters.collected import Collected, Debug
 from exporters.findings import Finding
+from exporters.gpu.gathered import Gathered
+from exporters.gpu.observation import GpuObservation
 from exporters.target import Target
 
 _STYLE = (
@@ -36,6 +39,37 @@ def overview(targets: Iterable[Target], problems: Sequence[str]) -> str:
     if problems:
         parts.append(_section("Configuration", _pre("\n".join(problems))))
     return _html("Servers", *parts)
+
+
+def gpus(gathered: Gathered | None) -> str:
+    if gathered is None:
+        return _html("GPUs", "<p>No GPUs are read here: `gpus: {source: off}`.</p>")
+    facts = [
+        ("readable", _yes(gathered.available)),
+        ("collected", f"{_time(gathered.at)}, took {gathered.duration:.3f} s"),
+    ]
+    rows = [
+        (g.gpu, g.uuid, g.info.get("name", ""), _yes(g.up), ", ".join(g.servers), ", ".join(_reasons(g.findings)))
+        for g in gathered.gpus
+    ]
+    heads = ("GPU", "uuid", "name", "answers", "servers", "findings")
+    return _html(
+        "GPUs",
+        _table((), _escaped(facts)),
+        _section("Findings", _findings(gathered.findings)),
+        _section("GPUs", _table(heads, _escaped(rows)) or "<p>none</p>"),
+        *(_section(f"GPU {g.gpu}: {g.uuid}", _gpu(g)) for g in gathered.gpus),
+    )
+
+
+def _gpu(gpu: GpuObservation) -> str:
+    fields = [(f.field, f.source, f.quality, f.reason) for f in gpu.fields]
+    lines = "".join(exposition.line(s.metric, s.labels, value) for s, value in gpu.values.items())
+    return _findings(gpu.findings) + _table(("reading", "source", "quality", "reason"), _escaped(fields)) + _pre(lines)
+
+
+def _reasons(findings: Iterable[Finding]) -> list[str]:
+    return [f.reason for f in findings]
 
 
 def page(target: Target) -> str:
@@ -89,7 +123,7 @@ def _state(last: Collected | None) -> tuple[str, str, str]:
     if last is None:
         return "not collected yet", "", ""
     seen = last.observation
-    return _yes(seen.up), _yes(seen.available), escape(", ".join(f.reason for f in seen.findings))
+    return _yes(seen.up), _yes(seen.available), escape(", ".join(_reasons(seen.findings)))
 
 
 def _findings(findings: Sequence[Finding]) -> str:

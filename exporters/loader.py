@@ -72,6 +72,10 @@ class Root(Section):
         """What no single key can tell, judged on the raw file so that it is told together with the rest."""
         return []
 
+    def unusable(self) -> list[str]:
+        """What this host lacks, or has too much, for a configuration that is good as such: a line each."""
+        return []
+
 
 def _seconds(value: object) -> object:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
@@ -92,14 +96,18 @@ Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, allow_inf_nan=
 
 def load(path: Path | None, model: type[_Root]) -> _Root:
     """Without a path: the defaults. Relative paths inside the file are relative to its folder. Raises ConfigError."""
-    if path is None:
-        return model()
-    name = str(path)
+    made = model() if path is None else _read(path, model)
+    if unusable := made.unusable():
+        raise ConfigError(unusable)
+    return made
+
+
+def _read(path: Path, model: type[_Root]) -> _Root:
     raw, problems = read_yaml(path)
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
-        raise ConfigError([f"{name}: {shown('', raw)}: allowed: a mapping of sections"])
+        raise ConfigError([f"{path}: {shown('', raw)}: allowed: a mapping of sections"])
     return _build(raw, problems, model, path)
 
 

@@ -14,6 +14,10 @@ from exporters.collected import Collected
 from exporters.config import Config, Server, host_and_port, warn_of_unread
 from exporters.fetch import product_version
 from exporters.file_sd import TargetFiles
+from exporters.gpu.gathered import Gathered
+from exporters.gpu.host import HostGpus
+from exporters.gpu.mapping import ServerAddress
+from exporters.gpu.observation import GpuObservation
 from exporters.observation import labels
 from exporters.target import Target
 
@@ -46,6 +50,7 @@ class Sidecar:
         self._reloaded = True
         self._reloaded_at = clock()
         self._closing: set[asyncio.Task[None]] = set()
+        self._gpus = self._host_gpus()
         warn_of_unread(config)
         self._follow()
 
@@ -65,7 +70,21 @@ class Sidecar:
         targets = self.targets()
         if timeout is None:
             timeout = max((t.timeout for t in targets), default=self.config.scrape.timeout)
-        return await self._collect(targets, timeout)
+        if self._gpus is None:
+            return await self._collect(targets, timeout)
+        addresses = [ServerAddress.of(t.server.name, t.server.url) for t in targets]
+        collected, _ = await asyncio.gather(self._collect(targets, timeout), self._gpus.collect(timeout, addresses))
+        return collected
+
+    def gpus(self) -> list[GpuObservation]:
+        """The GPUs of this host, as of the last collection."""
+        gathered = self.gpu_readings
+        return [] if gathered is None else list(gathered.gpus)
+
+    @property
+    def gpu_readings(self) -> Gathered | None:
+        """The GPUs and what is said of all of them. None where they are not read, or were not yet."""
+        return None if self._gpus is None else self._gpus.last
 
     async def probe(self, url: str, timeout: float | None = None) -> Collected:
         """A server that is configured, or allowed by `probe.allow`. Raises NotAllowed, saying why."""
@@ -75,7 +94,8 @@ class Sidecar:
     def page(self, collected: Iterable[Collected], *, own: bool = True) -> str:
         """The exposition; `own` adds what the sidecar says of itself."""
         chunks: list[Mapping[str, str]] = [c.chunks for c in collected]
-        return exposition.page([*chunks, self._own()] if own else chunks)
+        gpus = {} if self._gpus is None else self._gpus.chunks()
+        return exposition.page([*chunks, gpus, self._own()] if own else chunks)
 
     def reload(self, config: Config) -> None:
         self.config = config
@@ -84,6 +104,9 @@ class Sidecar:
         self._reloaded, self._reloaded_at = True, self._clock()
         self._close(self._probed.values())
         self._probed.clear()
+        if self._gpus is None or not self._gpus.is_for(config.gpus, config.node):
+            self._close([self._gpus] if self._gpus else [])
+            self._gpus = self._host_gpus()
         self._follow()
 
     def reload_failed(self) -> None:
@@ -91,8 +114,8 @@ class Sidecar:
         self._reloaded = False
 
     async def aclose(self) -> None:
-        self._close([*self._targets.values(), *self._probed.values()])
-        self._targets, self._probed = {}, OrderedDict()
+        self._close([*self._targets.values(), *self._probed.values(), *([self._gpus] if self._gpus else [])])
+        self._targets, self._probed, self._gpus = {}, OrderedDict(), None
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _collect(self, targets: list[Target], timeout: float) -> list[Collected]:
@@ -176,9 +199,13 @@ class Sidecar:
             self._close([self._probed.popitem(last=False)[1]])
         return self._probed[key]
 
-    def _close(self, targets: Iterable[Target]) -> None:
-        for target in targets:
-            task = asyncio.create_task(target.aclose())
+    def _host_gpus(self) -> HostGpus | None:
+        config = self.config
+        return None if config.gpus.source == "off" else HostGpus(config.gpus, config.node, clock=self._clock)
+
+    def _close(self, ended: Iterable[Target | HostGpus]) -> None:
+        for each in ended:
+            task = asyncio.create_task(each.aclose())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import http.client
-import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,42 +14,9 @@ import pytest
 
 from exporters.__main__ import parse_listen
 from exporters.loader import ConfigError
+from tests.exporters.process import LONG, Process
 
-LONG = 30.0
-Start = Callable[..., "Process"]
-
-
-class Process:
-    def __init__(self, *arguments: str, folder: Path) -> None:
-        command = [sys.executable, "-W", "error", "-m", "exporters", *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        self.log = (folder / "log").open("w+")
-        self.popen = subprocess.Popen(command, cwd=folder, env=environment, stdout=self.log, stderr=self.log)
-
-    def text(self) -> str:
-        return Path(self.log.name).read_text()
-
-    def until(self, pattern: str) -> re.Match[str]:
-        """The first match in what the process wrote."""
-        end = time.monotonic() + LONG
-        while time.monotonic() < end:
-            if found := re.search(pattern, self.text()):
-                return found
-            if self.popen.poll() is not None:
-                break
-            time.sleep(0.02)
-        pytest.fail(f"no {pattern!r} in: {self.text()}")
-
-    def get(self, path: str) -> str:
-        port = int(self.until(r"listening on http://127\.0\.0\.1:(\d+)")[1])
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LONG)
-        with contextlib.closing(connection):
-            connection.request("GET", path)
-            return connection.getresponse().read().decode()
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        self.popen.send_signal(number)
-        return self.popen.wait(LONG)
+Start = Callable[..., Process]
 
 
 @pytest.fixture
@@ -66,10 +29,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     yield process
     for each in started:
-        if each.popen.poll() is None:
-            each.popen.kill()
-            each.popen.wait(LONG)
-        each.log.close()
+        each.close()
 
 
 @pytest.fixture
@@ -92,10 +52,7 @@ def test_the_sidecar_stays_small(start: Start, config: Path) -> None:
     process = start("--config", str(config))
     for _ in range(3):
         process.get("/metrics")
-    status = Path(f"/proc/{process.popen.pid}/status").read_text()
-    resident = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
-    assert resident
-    assert int(resident[1]) < 80_000
+    assert process.resident_kb() < 80_000
 
 
 def test_a_server_that_hangs_does_not_hold_the_sidecar_back_from_stopping(start: Start, tmp_path: Path) -> None:
