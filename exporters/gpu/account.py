@@ -13,16 +13,21 @@ from exporters.schema import GPU_DROP_REASONS
 
 
 class GpuAccount:
-    """Counters start at 0 for every reason there is: one that is born at 1 shows no increase."""
+    """Counters start at 0 for every reason there is: one that is born at 1 shows no increase. A host that never had a
+    GPU has none of them."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, *, of_page: bool = False) -> None:
+        """`of_page`: whether GPUs are read from a page, of which samples may be dropped."""
         self._node = node
+        self._of_page = of_page
+        self._has_gpus = False
         self._failed = Counter[str](dict.fromkeys((*FAILURES, "gpu_is_lost", "hangs"), 0))
         self._dropped = Counter[str](dict.fromkeys(GPU_DROP_REASONS, 0))
         self._prefixes: dict[Series, str] = {}
 
     def take(self, gathered: Gathered) -> None:
         """Once for each."""
+        self._has_gpus = self._has_gpus or bool(gathered.gpus)
         self._failed.update(gathered.failed)
         self._dropped.update(gathered.dropped)
 
@@ -38,9 +43,9 @@ class GpuAccount:
             yield from gpu.values.items()
         yield self._own("inferwatch_gpu_available"), float(gathered.available)
         yield self._own("inferwatch_gpu_read_duration_seconds"), gathered.duration
-        for reason, count in self._failed.items():
+        for reason, count in self._failed.items() if self._has_gpus else ():
             yield self._own("inferwatch_gpu_read_errors_total", reason=reason), float(count)
-        for reason, count in self._dropped.items():
+        for reason, count in self._dropped.items() if self._of_page else ():
             yield self._own("inferwatch_gpu_dropped_samples_total", reason=reason), float(count)
         of_gpus = ((gpu.uuid, f) for gpu in gathered.gpus for f in gpu.findings)
         found = [*(("", f) for f in gathered.findings), *of_gpus]

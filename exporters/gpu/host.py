@@ -35,7 +35,7 @@ class HostGpus:
         self.last: Gathered | None = None
         self._settings = (config, node)
         self._source = _source(config, node, clock)
-        self._account = GpuAccount(node)
+        self._account = GpuAccount(node, of_page=config.dcgm is not None)
         self._running: asyncio.Task[Gathered] | None = None
 
     def is_for(self, config: Gpus, node: str) -> bool:

@@ -69,7 +69,7 @@ class NvmlSource:
             await self._follow(deadline)
         except TimeoutError:
             return self.without(finding("gpu_timeout", "NVML is still starting"))
-        if self._session is None:
+        if self._session is None or self._gone is not None:
             return self.without(self._why_not())
         devices = self._session.devices
         parts = await asyncio.gather(*(self._read(device, deadline) for device in devices.values()))

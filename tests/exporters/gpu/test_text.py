@@ -79,7 +79,8 @@ def test_a_page_without_gpus_has_none_and_no_page_is_an_error() -> None:
 
 
 def test_errors_and_drops_are_counters_that_start_at_0() -> None:
-    account = GpuAccount("n1")
+    account = GpuAccount("n1", of_page=True)
+    account.take(WRITTEN)
     text = page(account, WRITTEN)
     assert f'inferwatch_gpu_read_errors_total{{node="n1",reason="{FAILURES[0]}"}} 0.0' in text
     assert 'inferwatch_gpu_dropped_samples_total{node="n1",reason="blank"} 0.0' in text
@@ -90,8 +91,19 @@ def test_errors_and_drops_are_counters_that_start_at_0() -> None:
     assert 'inferwatch_gpu_dropped_samples_total{node="n1",reason="blank"} 3.0' in text
 
 
+def test_a_host_without_gpus_and_without_a_page_has_no_such_counters() -> None:
+    account = GpuAccount("n1")
+    none = Gathered(AT, available=False, findings=(finding("gpu_none"),))
+    account.take(none)
+    assert {s.name for s in exposition.read_samples(page(account, none))} == {
+        "inferwatch_gpu_available", "inferwatch_gpu_finding", "inferwatch_gpu_read_duration_seconds",
+    }  # fmt: skip
+
+
 def test_everything_that_is_written_is_in_the_schema_with_its_labels() -> None:
-    for sample in exposition.read_samples(page(GpuAccount("n1"), WRITTEN)):
+    account = GpuAccount("n1", of_page=True)
+    account.take(WRITTEN)
+    for sample in exposition.read_samples(page(account, WRITTEN)):
         metric = schema.METRICS[sample.name]
         assert set(sample.labels) <= {*schema.IDENTITY[metric.scope], *metric.labels}
         for label, allowed in metric.values.items():
