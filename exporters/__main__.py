@@ -15,6 +15,7 @@ import uvicorn
 from exporters.app import create_app
 from exporters.config import Config, ConfigError, Listen, default_path, load
 from exporters.sidecar import Sidecar
+from exporters.terminal import log
 
 _log = logging.getLogger("exporters")
 
@@ -28,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--config", type=Path, metavar="FILE", help="default: inferwatch.yml here, if there is one")
     parser.add_argument("--listen", metavar="HOST:PORT", help="default: `listen` of the configuration")
     given = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log()
     return run(given.config or default_path(), given.listen)
 
 

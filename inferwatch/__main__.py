@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from inferwatch.console import CommandError, printable
+from exporters.terminal import printable
+from inferwatch.console import CommandError
 
 app = typer.Typer(
     help="Observability for LLM inference servers.",

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from exporters.address import masked
 from exporters.config import Server
 from exporters.target import Target
-from inferwatch.console import FOUND, CommandError, log
+from exporters.terminal import log
+from inferwatch.console import FOUND, CommandError
 from inferwatch.remedies import for_commands
 from inferwatch.report import Report, as_json, as_text, of_page, of_server
 from inferwatch.saved import normalised, normaliser, read, refuse_repeated_stdin
@@ -83,6 +85,6 @@ async def _server(subject: str, server: Server, known: Known, destructive: bool)
         patience=RECORDS_PATIENCE_SECONDS if destructive else None,
     )
     try:
-        return of_server(subject, await target.collect(asyncio.get_running_loop().time() + target.timeout))
+        return of_server(masked(subject), await target.collect(asyncio.get_running_loop().time() + target.timeout))
     finally:
         await target.aclose()

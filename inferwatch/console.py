@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
+
+from exporters.terminal import printable
 
 FOUND, MISUSED = 1, 2
 """Exit statuses: something was found or failed; the command was asked for what it cannot do."""
@@ -17,30 +18,6 @@ class CommandError(Exception):
         super().__init__("\n".join(lines))
         self.lines = lines
         self.status = status
-
-
-def printable(text: str) -> str:
-    """What others wrote, on one line, and nothing in it that a terminal obeys or hides: `\\x1b`, `\\n`, `\\u202e`."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-class LogFormat(logging.Formatter):
-    """A record's first line starts with the time, further ones are indented: no text of a server passes as a record."""
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(message)s")
-
-    def format(self, record: logging.LogRecord) -> str:
-        return "\n    ".join(map(printable, super().format(record).split("\n")))
-
-
-def log(level: int = logging.INFO, *, shown: bool = True) -> None:
-    """To standard error, or nowhere."""
-    handler = logging.StreamHandler() if shown else logging.NullHandler()
-    handler.setFormatter(LogFormat())
-    logging.basicConfig(level=level, handlers=[handler])
 
 
 def columns(rows: Iterable[Sequence[str]], indent: str = "  ") -> list[str]:

@@ -11,8 +11,9 @@ from exporters.observation import Series, labels
 from exporters.schema import QUANTILE_WINDOW_SECONDS
 from exporters.table import Frontend
 from exporters.tables import FRONTENDS
+from exporters.terminal import log, printable
 from exporters.window import Recent
-from inferwatch.console import FOUND, MISUSED, CommandError, log, printable
+from inferwatch.console import FOUND, MISUSED, CommandError
 from inferwatch.saved import IDENTITY, Saved, normalised, normaliser, read_all, refuse_repeated_stdin, told
 
 

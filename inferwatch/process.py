@@ -18,7 +18,8 @@ from exporters.config import ConfigError, Listen, default_path
 from exporters.fetch import resolve_in_many_threads
 from exporters.loader import Root
 from exporters.loader import load as load_file
-from inferwatch.console import MISUSED, CommandError, log, printable
+from exporters.terminal import log, printable
+from inferwatch.console import MISUSED, CommandError
 
 SHUTDOWN_SECONDS = 2
 

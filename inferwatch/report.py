@@ -11,7 +11,8 @@ from exporters.detect import Detected
 from exporters.findings import Finding, Severity
 from exporters.normalise import Reading
 from exporters.observation import FieldStatus, Series
-from inferwatch.console import columns, plural, printable
+from exporters.terminal import printable
+from inferwatch.console import columns, plural
 
 _UNAVAILABLE = "unavailable"
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from exporters.address import masked
 from exporters.config import Config, ConfigError, Server, default_path, host_and_port, load
 from exporters.file_sd import TargetFiles
 from inferwatch.console import MISUSED, CommandError
@@ -91,7 +92,7 @@ def _checked(subject: str, url: str) -> Server:
         return Server.model_validate({"url": url})
     except ValidationError as error:
         allowed = error.errors()[0].get("ctx", {}).get("error", error.errors()[0]["msg"])
-        raise CommandError(f"{subject}: allowed: {allowed}", status=MISUSED) from error
+        raise CommandError(f"{masked(subject)}: allowed: {allowed}", status=MISUSED) from error
 
 
 def _loaded(path: Path | None) -> Config:

@@ -217,3 +217,10 @@ def test_no_answer_of_a_server_reaches_the_terminal_unescaped(inferwatch: Comman
         out = inferwatch("check", f":{port}").out
     assert all(line.isprintable() for line in out.split("\n"))
     assert r"0.32.0\x1b[2J" in out
+
+
+def test_a_password_in_a_url_is_not_repeated(inferwatch: Command) -> None:
+    ran = inferwatch("check", "http://user:hunter2@127.0.0.1:1")
+    assert ran.status == 2
+    assert "127.0.0.1:1" in ran.err
+    assert "hunter2" not in ran.out + ran.err

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from inferwatch.console import LogFormat, columns, plural, printable
+from exporters.terminal import LogFormat, printable
+from inferwatch.console import columns, plural
 
 
 def test_columns_are_aligned_and_end_without_blanks() -> None:
