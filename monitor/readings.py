@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from exporters.observation import Labels, Observation, Series, labels
 from exporters.schema import METRICS, Scope, Type
@@ -43,7 +44,27 @@ def target(observation: Observation) -> Labels:
 def engines(observation: Observation) -> list[Labels]:
     """Identities of the engines that have readings, in a stable order."""
     found = {identity(s) for s in (*observation.values, *observation.histograms) if s.metric in _ENGINE_METRICS}
-    return sorted(found)
+    return sorted(found, key=in_order)
+
+
+def in_order(identity: Labels) -> list[tuple[str, int, str]]:
+    """A key to sort by: engine 2 before engine 10."""
+    return [(name, len(value) if name == "engine" else 0, value) for name, value in identity]
+
+
+def first_engines(observation: Observation, most: int) -> tuple[Observation, int]:
+    """Without the engines beyond `most`, and how many those are. What is of no engine stays."""
+    beyond = [of for of in engines(observation) if dict(of).get("engine")][most:]
+    if not beyond:
+        return observation, 0
+    hidden = set(beyond)
+
+    def is_shown(series: Series) -> bool:
+        return series.metric not in _ENGINE_METRICS or identity(series) not in hidden
+
+    values = {s: v for s, v in observation.values.items() if is_shown(s)}
+    histograms = {s: h for s, h in observation.histograms.items() if is_shown(s)}
+    return replace(observation, values=values, histograms=histograms), len(beyond)
 
 
 def replicas(observation: Observation) -> list[str]:

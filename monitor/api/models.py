@@ -47,6 +47,7 @@ class ServerDetail(_Out):
     observed_at: float = Field(description="unix seconds of the last reading", examples=[1764495615.2])
     values: list[ValueOut]
     histograms: list[HistogramOut]
+    engines_left_out: int = Field(description="engines beyond the first 128: in no value here", examples=[0])
     events: list[EventOut] = Field(description="the newest first")
 
 

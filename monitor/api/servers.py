@@ -10,14 +10,20 @@ from exporters.schema import METRICS
 from monitor.api.models import EventOut, HistogramOut, ServerDetail, ValueOut
 from monitor.fleet import ServerRow
 from monitor.history.minutes import Event
+from monitor.readings import first_engines
+
+MAX_ENGINES = 128
+"""In one answer, whatever a server makes up."""
 
 
 def detail(row: ServerRow, observation: Observation, events: Sequence[Event]) -> ServerDetail:
+    observation, left_out = first_engines(observation, MAX_ENGINES)
     return ServerDetail(
         server=row,
         observed_at=observation.at,
         values=_values(observation),
         histograms=_histograms(observation),
+        engines_left_out=left_out,
         events=[EventOut(at=e.at, kind=e.kind, before=e.before, after=e.after) for e in events],
     )
 

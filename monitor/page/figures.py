@@ -14,6 +14,7 @@ _SOFT_QUALITIES = {
     "last_batch": "of the last batch only",
 }
 NOT_TOLD = "the server does not tell"
+NOTHING_OBSERVED = "nothing observed in the last 5 minutes"
 NOT_YET = "not known yet: that takes two readings"
 
 
@@ -127,6 +128,6 @@ def _rate(row: ServerRow, value: float | None, field: str) -> Figure:
 
 def _quantile(row: ServerRow, value: QuantileOut | None, field: str) -> Figure:
     if value is None:
-        return _missing(row, field, "no request in the last 5 minutes")
+        return _missing(row, field, NOTHING_OBSERVED)
     text, bounds = quantities.quantile(value.estimate, value.lower, None if value.at_least else value.upper)
     return _figure(row, field, text, bounds, f"over the last {quantities.duration(value.window_seconds)}")

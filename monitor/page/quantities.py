@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from decimal import ROUND_HALF_UP, Decimal
 
 _PREFIXES = ((0.9995e12, 1e12, "T"), (0.9995e9, 1e9, "G"), (0.9995e6, 1e6, "M"), (9999.5, 1e3, "k"))
 """(from, divisor, prefix), such that 999,600 reads as 1.00 M and not as 1,000 k."""
@@ -15,20 +16,29 @@ def count(value: float) -> str:
     for least, divisor, prefix in _PREFIXES:
         if abs(value) >= least:
             return f"{_three_digits(value / divisor)} {prefix}"
-    return f"{value:,.0f}" if value == round(value) or abs(value) >= 99.95 else _three_digits(value)
+    whole = not math.isfinite(value) or value == round(value) or abs(value) >= 99.95
+    return _rounded(value, 0) if whole else _three_digits(value)
 
 
 def _three_digits(value: float) -> str:
     size = abs(value)
     decimals = 2 if size < 9.995 else 1 if size < 99.95 else 0
-    return f"{value:,.{decimals}f}"
+    return _rounded(value, decimals)
+
+
+def _rounded(value: float, decimals: int) -> str:
+    """A half goes up, as people round: of the number as it is written, whose binary form may lie below."""
+    if not math.isfinite(value) or abs(value) >= 1e12:
+        return f"{value:,.{decimals}f}"
+    written = Decimal(f"{value:.12g}")
+    return f"{written.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP):,f}"
 
 
 def rate(per_second: float) -> str:
     """A rate without its unit: whole above ten, one decimal below; a trickle never reads as 0."""
     if 0 < per_second < 0.05:
         return "< 0.1"
-    return f"{per_second:.1f}" if 0 < per_second < 9.95 else count(round(per_second))
+    return _rounded(per_second, 1) if 0 < per_second < 9.95 else count(math.floor(per_second + 0.5))
 
 
 def percent(ratio: float) -> str:
@@ -38,7 +48,7 @@ def percent(ratio: float) -> str:
         return "< 0.1 %"
     if 99.9 < value < 100:
         return "> 99.9 %"
-    return f"{value:.1f} %" if 0 < value < 9.95 or 99 < value < 100 else f"{value:.0f} %"
+    return f"{_rounded(value, 1 if 0 < value < 9.95 or 99 < value < 100 else 0)} %"
 
 
 def duration(seconds: float) -> str:
@@ -67,7 +77,7 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 
 def _two_digits(value: float) -> str:
-    return f"{value:.{_decimals(value)}f}"
+    return _rounded(value, _decimals(value))
 
 
 def _decimals(value: float) -> int:

@@ -24,6 +24,10 @@ RELOAD_SECONDS = 15
 """Without JavaScript the whole page is loaded again."""
 _COMPRESS_FROM = 1000
 _BACKTICKS = re.compile(r"`([^`]+)`")
+_TURNS_TEXT = dict.fromkeys(
+    map(ord, "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"), "\ufffd"
+)
+"""Characters that make what stands beside a name read in another order."""
 
 CONTENT_SECURITY_POLICY = "; ".join((
     "default-src 'none'",
@@ -99,10 +103,15 @@ def code_marked(text: str) -> Markup:
     return Markup(_BACKTICKS.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 escaped before anything is added
 
 
+def harmless(value: object) -> object:
+    return value.translate(_TURNS_TEXT) if isinstance(value, str) else value
+
+
 def _environment(known: dict[str, assets.Asset]) -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
+        finalize=harmless,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -10,9 +10,11 @@ from exporters.observation import Labels, Observation, Series
 from exporters.schema import IDENTITY, METRICS, PHASES, QUANTILE_PHASES, QUANTILES, Metric, Scope, Unit, of_prefix
 from monitor.fleet import ServerRow
 from monitor.page import quantities
-from monitor.page.figures import Figure, why_missing
-from monitor.readings import identity, of_metric, own_labels
+from monitor.page.figures import NOTHING_OBSERVED, Figure, why_missing
+from monitor.readings import first_engines, identity, in_order, of_metric, own_labels
 from monitor.remarks import FieldOut
+
+MAX_ENGINES = 32
 
 _TOLD_ELSEWHERE = {
     "llm_up": "condition",
@@ -64,6 +66,12 @@ class PhaseLine:
     help: str
     quantiles: tuple[tuple[Figure, ...], ...]
 
+    @property
+    def why(self) -> str | None:
+        """Why nothing at all is known."""
+        every = [figure for engine in self.quantiles for figure in engine]
+        return every[0].note if every and all(figure.text is None for figure in every) else None
+
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
@@ -73,12 +81,15 @@ class ServerView:
     facts: tuple[tuple[str, str], ...]
     phases: tuple[PhaseLine, ...]
     fields: tuple[FieldLine, ...]
+    hidden: int = 0
+    """Engines beyond `MAX_ENGINES`."""
 
 
 def server_view(row: ServerRow, latest: Observation | None) -> ServerView:
     """Of a server that cannot be read there are no values: they would be old ones."""
     if latest is None or not row.available:
         return ServerView((), (), (), (), ())
+    latest, hidden = first_engines(latest, MAX_ENGINES)
     columns = _columns(latest)
     engines = [labels for labels in columns if dict(labels).get("engine")]
     return ServerView(
@@ -87,6 +98,7 @@ def server_view(row: ServerRow, latest: Observation | None) -> ServerView:
         facts=_facts(latest),
         phases=tuple(_phase_line(row, latest, engines, phase) for phase in QUANTILE_PHASES),
         fields=tuple(_field_line(row, latest, columns, metric) for metric in _fields()),
+        hidden=hidden,
     )
 
 
@@ -99,7 +111,7 @@ def _columns(observation: Observation) -> list[Labels]:
     """Identities that have readings: engines in order, then what is of no engine, such as the API process's counts."""
     every = (*observation.values, *observation.histograms)
     found = {identity(series) for series in every if METRICS[series.metric].scope is Scope.ENGINE}
-    return sorted(found, key=lambda labels: (not dict(labels).get("engine"), labels))
+    return sorted(found, key=lambda labels: (not dict(labels).get("engine"), in_order(labels)))
 
 
 def _headings(engines: Sequence[Labels]) -> tuple[str, ...]:
@@ -191,7 +203,7 @@ def _phase_line(row: ServerRow, observation: Observation, engines: Sequence[Labe
     for series, value in of_metric(observation.values, "llm_latency_quantile_seconds"):
         if series.label("phase") == phase:
             found.setdefault((identity(series), series.label("q")), {})[series.label("bound")] = value
-    why = why_missing(row, metric.name, "no request in the last 5 minutes")
+    why = why_missing(row, metric.name, NOTHING_OBSERVED)
     quantiles = tuple(tuple(_figure(found.get((engine, str(q))), why) for q in QUANTILES) for engine in engines)
     return PhaseLine(phase, metric.help, quantiles)
 

@@ -85,6 +85,13 @@ async def test_one_server_is_told_in_full(client: httpx.AsyncClient) -> None:
     assert told["events"] == []
 
 
+async def test_a_server_of_very_many_engines_has_a_bounded_answer(client: httpx.AsyncClient, fleet: Fleet) -> None:
+    fleet.update([observation(NOW, {series("llm_requests_running", engine=str(n)): 1 for n in range(200)})])
+    told = await get(client, "/servers/n1/s1")
+    assert (len(told["values"]), told["engines_left_out"]) == (128, 72)
+    assert (told["server"]["engines"], told["server"]["running"]) == (200, 200)
+
+
 async def test_an_infinite_bound_is_null_and_the_answer_stays_json(client: httpx.AsyncClient, fleet: Fleet) -> None:
     bounds = {"estimate": 60.0, "lower": 60.0, "upper": math.inf}
     values = {series("llm_latency_quantile_seconds", bound=b, **QUANTILE): v for b, v in bounds.items()}

@@ -36,7 +36,7 @@ def test_the_figures_of_a_busy_server() -> None:
     assert text(told.batch) == "40 / 512"
     assert text(told.waiting) == "3"
     assert text(told.kv) == "42 % max 64 %"
-    assert text(told.hits) == "80 %"
+    assert text(told.hits) == "81 %"
     assert text(told.prompt_rate) == "6,600"
     assert text(told.generation_rate) == "12.9 k"
     assert text(told.ttft) == "1.2 s (1.0–2.5)"
@@ -80,7 +80,7 @@ def test_what_is_missing_for_now_says_what_it_takes() -> None:
     assert told.hits.note == "nothing was looked up in the last 5 minutes"
     assert told.generation_rate.note == "not known yet: that takes two readings"
     assert told.preemptions.note == "not known yet: that takes two readings"
-    assert told.ttft.note == "no request in the last 5 minutes"
+    assert told.ttft.note == "nothing observed in the last 5 minutes"
 
 
 def test_a_number_that_is_not_exactly_its_column_is_marked() -> None:

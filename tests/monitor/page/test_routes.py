@@ -12,9 +12,20 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from exporters.findings import finding
 from monitor.page import router
 from monitor.page.routes import code_marked
-from tests.monitor.page.fleet_data import FLEET, HOSTILE, HOSTILE_SERVER, REPLAYED, Past, Server, clock, fleet_of
+from tests.monitor.page.fleet_data import (
+    FLEET,
+    HOSTILE,
+    HOSTILE_SERVER,
+    REPLAYED,
+    Engine,
+    Past,
+    Server,
+    clock,
+    fleet_of,
+)
 
 VOID = {"meta", "link", "img", "br", "wbr", "input", "hr"}
 
@@ -81,7 +92,7 @@ async def test_a_row_tells_state_version_model_and_figures() -> None:
         "vLLM 0.30.1",
         "Qwen2.5-Coder-32B-Instruct",
         "40 / 512",
-        "42 % max 64 %",
+        "43 % max 64 %",
         "80 %",
         "6,600",
         "1,290",
@@ -152,6 +163,41 @@ async def test_the_page_of_a_server_shows_every_field_with_its_reason() -> None:
     assert "engine 0 engine 1 Unit Quality Source and reason" in told
     assert "approximate vllm:request_queue_time_seconds without the API process&#39;s queue" in told
     assert "Last raw answer of the server" in told
+
+
+async def test_a_latency_that_is_not_known_says_why_where_it_stands() -> None:
+    told = seen(await html("/servers/gpu-09/rerank", *FLEET))
+    assert "E2E P99 – not known: nothing observed in the last 5 minutes nothing observed in the last 5 minutes" in told
+    assert "ttft – nothing observed in the last 5 minutes itl" in told
+
+
+async def test_engines_beyond_those_that_fit_are_counted() -> None:
+    told = seen(await html("/servers/gpu-07/many", Server("many", engines=(Engine(),) * 40)))
+    assert "The first 32 engines; 8 more count in the figures above." in told
+    assert "engines 40" in told
+    assert "engine 31 " in told
+    assert "engine 32" not in told
+
+
+async def test_long_names_stand_whole_in_their_titles_and_many_labels_are_cut() -> None:
+    long = "x" * 300
+    labels = {f"label{n}": long for n in range(8)}
+    text = await html("/", Server(long, model=long, labels=labels))
+    assert f'<span class="model" title="{long}">' in text
+    assert f'class="chip" title="label4={long}"' in text
+    assert "label5" not in text
+    assert "+3 more" in seen(text)
+
+
+@pytest.mark.parametrize("turning", ["\u202e", "\u2067", "\u200f"])
+@pytest.mark.parametrize("path", ["/", "/servers/gpu-07/a%E2%80%AEb", "/servers/none/%E2%80%AE"])
+async def test_names_that_turn_the_direction_of_text_are_harmless(turning: str, path: str) -> None:
+    name = f"a{turning}b"
+    servers = (Server("a\u202eb", model=name, labels={"team": name}, findings=(finding("dropped_samples", name),)),)
+    async with client(*servers) as monitor:
+        text = (await monitor.get(path)).text
+    assert not {turning, "\u202e"} & set(text)
+    assert "\ufffd" in text
 
 
 async def test_the_debug_page_is_linked_only_where_this_process_has_one() -> None:

@@ -114,7 +114,15 @@ def test_latencies_show_both_quantiles_with_their_bounds() -> None:
     [ttft] = [phase for phase in told.phases if phase.phase == "ttft"]
     assert [(f.text, f.aside) for f in ttft.quantiles[0]] == [("310 ms", "(250–500)"), ("at least 60 s", "")]
     [queue] = [phase for phase in told.phases if phase.phase == "queue"]
-    assert [(f.text, f.note) for f in queue.quantiles[0]] == [(None, "no request in the last 5 minutes")] * 2
+    assert [(f.text, f.note) for f in queue.quantiles[0]] == [(None, "nothing observed in the last 5 minutes")] * 2
+    assert (ttft.why, queue.why) == (None, "nothing observed in the last 5 minutes")
+
+
+def test_engines_stand_in_the_order_of_their_numbers_and_no_more_than_fit() -> None:
+    told = view({series("llm_requests_running", engine=str(n)): n for n in range(40)})
+    assert told.engines == tuple(f"engine {n}" for n in range(32))
+    assert told.hidden == 8
+    assert texts(line(told, "llm_requests_running")) == [str(n) for n in range(32)]
 
 
 def test_facts_of_engines_that_differ_stand_side_by_side() -> None:
