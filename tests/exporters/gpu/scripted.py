@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.services import require
 
 ROOT = Path(__file__).parents[3]
@@ -59,6 +61,8 @@ def write(path: Path, script: Script) -> None:
 
 def compiled(folder: Path, *options: str) -> Path:
     """The folder of the library."""
+    if sys.platform != "linux":
+        pytest.skip("NVML is read on Linux alone")
     library = folder / "libnvidia-ml.so.1"
     warnings = ("-Wall", "-Wextra", "-Werror")
     shared = ("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1")

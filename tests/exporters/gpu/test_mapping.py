@@ -15,6 +15,8 @@ from exporters.gpu.mapping import ServerAddress, configured, servers_of
 from tests.exporters.gpu.conftest import Start
 from tests.exporters.gpu.scripted import Gpu, Host, gpu, host
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked at on Linux alone")
+
 # Listens, then starts a child that starts a child of its own: as an engine and its workers do. Tells port and pids.
 SERVER = """
 import socket, subprocess, sys
