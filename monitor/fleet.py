@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from exporters.observation import Observation, Series
 from exporters.schema import E2E, PHASES, QUANTILE_WINDOW_SECONDS, TTFT, Phase
+from monitor.gpus import GpuFleet
 from monitor.readings import facts, of_metric, replicas, total
 from monitor.recent import RecentSteps
 from monitor.remarks import FieldOut, FindingOut
@@ -159,10 +160,12 @@ class _Target:
 class Fleet:
     """Safe to ask from one thread while another updates it.
 
-    A server of which nothing was heard for `stale_after` seconds is not known to be up: its source is silent.
+    A server of which nothing was heard for `stale_after` seconds is not known to be up: its source is silent. So it is
+    with `gpus`.
     """
 
     def __init__(self, stale_after: float = STALE_AFTER_SECONDS) -> None:
+        self.gpus = GpuFleet(stale_after, FORGET_AFTER_SECONDS)
         self._stale_after = stale_after
         self._targets: dict[tuple[str, str], _Target] = {}
         self._lock = Lock()

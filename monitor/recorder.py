@@ -13,7 +13,7 @@ from monitor.fleet import Fleet
 from monitor.history.database import HistoryError
 from monitor.history.recording import Recording
 from monitor.history.store import Store
-from monitor.sources import Source, SourceError
+from monitor.sources import Source, SourceError, TellsGpus
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +87,12 @@ class Recorder:
             with _Logged(self._problems, source.name):
                 observations = await source.observe()
                 await asyncio.to_thread(self._fleet.update, observations, source.name)
+                self._take_gpus(source)
             await self._record(observations)
+
+    def _take_gpus(self, source: Source) -> None:
+        for node, gathered in source.gpus().items() if isinstance(source, TellsGpus) else ():
+            self._fleet.gpus.update(node, gathered)
 
     async def _record(self, observations: Sequence[Observation]) -> None:
         with _Logged(self._problems, "history"):

@@ -13,6 +13,7 @@ from monitor.api.models import HistoryOut, ServerDetail
 from monitor.api.parameters import Format, HistoryQuery
 from monitor.api.servers import detail
 from monitor.fleet import Fleet, ServerRow
+from monitor.gpus import GpuRow
 from monitor.history.ask import History
 from monitor.history.question import closest
 
@@ -25,6 +26,7 @@ def router(fleet: Fleet, history: History, clock: Callable[[], float]) -> APIRou
     """`clock` tells unix seconds."""
     routes = APIRouter(prefix="/api/v1")
     _add_servers(routes, fleet, history, clock)
+    _add_gpus(routes, fleet, clock)
     _add_history(routes, history, clock)
     return routes
 
@@ -42,6 +44,13 @@ def _add_servers(routes: APIRouter, fleet: Fleet, history: History, clock: Calla
         if row is None or observation is None:
             raise _no_such(node, server, fleet.rows(clock()))
         return detail(row, observation, history.events(node, server, _EVENTS_SHOWN))
+
+
+def _add_gpus(routes: APIRouter, fleet: Fleet, clock: Callable[[], float]) -> None:
+    @routes.get("/gpus", summary="All GPUs as they are now")
+    def all_gpus() -> list[GpuRow]:
+        """One row for each GPU and MIG instance, sorted by node and number; also those that are lost."""
+        return fleet.gpus.rows(clock())
 
 
 def _no_such(node: str, server: str, rows: Sequence[ServerRow]) -> problems.NoSuchServer:

@@ -16,6 +16,7 @@ from markupsafe import Markup, escape
 from monitor.fleet import Fleet, ServerRow
 from monitor.page import assets, quantities
 from monitor.page.fleet_view import fleet_view, server_line, server_path
+from monitor.page.gpu_view import gpu_view, gpus_of_server
 from monitor.page.server_view import server_view
 from monitor.page.trends import Asks, Trends
 
@@ -72,10 +73,11 @@ class Page:
 
     def fleet_html(self, template: str) -> str:
         now = self.clock()
-        view = fleet_view(self.fleet.rows(now), self.trends, now)
+        rows = self.fleet.rows(now)
         return self.render(
             template,
-            view=view,
+            view=fleet_view(rows, self.trends, now),
+            gpus=gpu_view(self.fleet.gpus.hosts(now), self.fleet.gpus.rows(now), rows),
             now=now,
             looked_for=self.looked_for,
             problems=self.problems(),
@@ -90,7 +92,15 @@ class Page:
             return self.render(template, line=None, path=path, now=now, fragment=None), 404
         fragment = f"/fragments{server_path(row.node, row.server)}"
         line, view = server_line(row, self.trends, now), server_view(row, self.fleet.latest(row.node, row.server))
-        context = {"line": line, "view": view, "now": now, "fragment": fragment, "debug_path": self.debug_path}
+        gpus = gpus_of_server(self.fleet.gpus.rows(now), row)
+        context = {
+            "line": line,
+            "view": view,
+            "gpus": gpus,
+            "now": now,
+            "fragment": fragment,
+            "debug_path": self.debug_path,
+        }
         return self.render(template, **context), 200
 
     def _row(self, path: str, now: float) -> ServerRow | None:

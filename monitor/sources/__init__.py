@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
+from exporters.gpu.gathered import Gathered
 from exporters.observation import Observation
 
 
@@ -20,3 +22,12 @@ class Source(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class TellsGpus(Protocol):
+    """A source that reads GPUs too, whenever it observes."""
+
+    def gpus(self) -> Mapping[str, Gathered | None]:
+        """By node, as of the last observation; None where they are not read, or not any more."""
+        ...

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import Engine
 
+from exporters.gpu.gathered import Gathered
 from exporters.observation import Observation
 from monitor.fleet import Fleet
 from monitor.history.ask import History
@@ -12,6 +13,7 @@ from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store, WriteError
 from monitor.recorder import Recorder
 from monitor.sources import Source, SourceError
+from tests.monitor.gpu_data import gathered, reading
 from tests.monitor.observations import observation, series
 
 RUNNING = series("llm_requests_running")
@@ -217,3 +219,23 @@ async def test_minutes_older_than_the_retention_are_deleted(database: Engine, hi
         await running
     [answer] = history.ask("llm_requests_running", None, NOW - 60, NOW + 90_000, 60)
     assert [p.value for p in answer.points] == [4], "the open minute, written on shutdown"
+
+
+class WithGpus(Scripted):
+    told: dict[str, Gathered | None]
+
+    def gpus(self) -> dict[str, Gathered | None]:
+        return self.told
+
+
+async def test_gpus_of_a_source_go_to_the_fleet(store: Store, clock: Clock) -> None:
+    fleet, source = Fleet(), WithGpus("a", [], SourceError("gone"), [])
+    source.told = {"n1": gathered(NOW, reading("0"), node="n1")}
+    recording = recorder([source], fleet, store, clock)
+    await recording.observe(source)
+    assert [(row.node, row.gpu) for row in fleet.gpus.rows(NOW)] == [("n1", "0")]
+    source.told = {"n1": None}
+    await recording.observe(source)
+    assert len(fleet.gpus.rows(NOW)) == 1, "a source that fails tells nothing"
+    await recording.observe(source)
+    assert fleet.gpus.rows(NOW) == []

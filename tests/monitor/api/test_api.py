@@ -238,7 +238,8 @@ async def test_a_path_that_is_not_there_is_a_problem(client: httpx.AsyncClient) 
 
 async def test_the_api_describes_itself(client: httpx.AsyncClient) -> None:
     description = (await client.get("/openapi.json")).json()
-    assert set(description["paths"]) == {"/api/v1/servers", "/api/v1/servers/{node}/{server}", "/api/v1/history"}
+    paths = {"/api/v1/servers", "/api/v1/servers/{node}/{server}", "/api/v1/gpus", "/api/v1/history"}
+    assert set(description["paths"]) == paths
     answer = description["components"]["schemas"]["PointOut"]["properties"]
     assert answer["covered_seconds"]["examples"] == [60]
     parameters = {p["name"] for p in description["paths"]["/api/v1/history"]["get"]["parameters"]}

@@ -6,15 +6,18 @@ import pytest
 from exporters.collected import Collected
 from exporters.config import Config, Server
 from exporters.exposition import CONTENT_TYPE
+from exporters.gpu.gathered import Gathered
 from exporters.histogram import Histogram
 from exporters.observation import Observation
 from exporters.schema import PHASE_OF_METRIC
 from exporters.sidecar import Sidecar
+from monitor.fleet import Fleet
 from monitor.sources import Source, SourceError
 from monitor.sources.in_process import InProcess
 from monitor.sources.rebuild import observations
 from monitor.sources.sidecar_url import SidecarUrl
 from tests.exporters.servers import answering, pages, response, serving, silence, unused_url
+from tests.monitor.gpu_data import gathered, reading
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "vllm"
 PAGES = [
@@ -34,11 +37,47 @@ NOW = 1_800_000_000.0
 class Recorded:
     """A sidecar that hands out what it once collected."""
 
-    def __init__(self, collected: list[Collected]) -> None:
+    def __init__(self, collected: list[Collected], gpus: Gathered | None = None) -> None:
         self._collected = collected
+        self.config = Config(node="n1")
+        self.gpu_readings = gpus
 
     async def collect(self, timeout: float | None = None) -> Sequence[Collected]:
         return self._collected
+
+
+def test_gpus_of_the_own_host_are_told_by_node() -> None:
+    sidecar = Recorded([], gathered(NOW, reading("0")))
+    source = InProcess(sidecar)
+    assert source.gpus() == {"n1": sidecar.gpu_readings}
+    sidecar.config = Config(node="n2")
+    assert source.gpus() == {"n1": None, "n2": sidecar.gpu_readings}
+    sidecar.gpu_readings = None
+    assert source.gpus() == {"n2": None}
+
+
+async def test_gpus_that_dcgm_exporter_tells_of_reach_the_fleet() -> None:
+    page = (
+        'DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",modelName="NVIDIA H100"} 93\n'
+        'DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-a",modelName="NVIDIA H100"} 642.25\n'
+    )
+    async with serving(pages({"/metrics": response(page)})) as served:
+        sidecar = Sidecar(Config.model_validate({"node": "n1", "gpus": {"dcgm": served.url}}), clock=lambda: NOW)
+        source, fleet = InProcess(sidecar), Fleet()
+        await source.observe()
+        for node, told in source.gpus().items():
+            fleet.gpus.update(node, told)
+        await sidecar.aclose()
+    [row] = fleet.gpus.rows(NOW)
+    assert (row.node, row.name, row.utilization, row.power_watts) == ("n1", "NVIDIA H100", 0.93, 642.25)
+
+
+async def test_where_gpus_are_switched_off_none_are_told() -> None:
+    sidecar = Sidecar(Config.model_validate({"node": "n1", "gpus": {"source": "off"}}))
+    source = InProcess(sidecar)
+    await source.observe()
+    assert source.gpus() == {"n1": None}
+    await sidecar.aclose()
 
 
 async def collect(*names: str, labels: dict[str, str] | None = None) -> tuple[list[Collected], str]:
