@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 
 from exporters import exposition
 from exporters.gpu.errors import FAILURES
 from exporters.gpu.gathered import Gathered
 from exporters.observation import Series, labels
 from exporters.schema import GPU_DROP_REASONS
+
+_MOST_SERIES = 20_000
 
 
 class GpuAccount:
@@ -23,7 +26,7 @@ class GpuAccount:
         self._has_gpus = False
         self._failed = Counter[str](dict.fromkeys((*FAILURES, "gpu_is_lost", "hangs"), 0))
         self._dropped = Counter[str](dict.fromkeys(GPU_DROP_REASONS, 0))
-        self._prefixes: dict[Series, str] = {}
+        self._prefix = lru_cache(maxsize=_MOST_SERIES)(exposition.prefix)
 
     def take(self, gathered: Gathered) -> None:
         """Once for each."""
@@ -56,7 +59,4 @@ class GpuAccount:
         return Series(metric, labels({"node": self._node, **more}))
 
     def _line(self, series: Series, value: float) -> str:
-        prefix = self._prefixes.get(series)
-        if prefix is None:
-            prefix = self._prefixes[series] = exposition.prefix(series.metric, series.labels)
-        return f"{prefix}{exposition.format_value(value)}\n"
+        return f"{self._prefix(series.metric, series.labels)}{exposition.format_value(value)}\n"

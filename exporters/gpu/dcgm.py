@@ -21,7 +21,7 @@ from exporters.gpu.xids import XidCounts
 
 _log = logging.getLogger(__name__)
 
-_MOST_BYTES = 16 * 2**20
+_MOST_BYTES = 4 * 2**20
 
 
 class DcgmSource:
@@ -72,7 +72,8 @@ class DcgmSource:
         self._say("")
         here = {gpu.uuid: gpu for gpu in page.gpus}
         lost = [_down(gpu, finding("gpu_lost")) for uuid, gpu in self._known.items() if uuid not in here]
-        self._known |= {gpu.uuid: gpu for gpu in page.gpus if not gpu.parent}
+        known = self._known | {gpu.uuid: gpu for gpu in page.gpus if not gpu.parent}
+        self._known = dict(list(known.items())[: dcgm_page.MOST_PLACES])
         units = [*page.gpus, *lost]
         named, unknown = configured(units, self._wanted)
         found = [finding("gpu_not_here", "; ".join(unknown))] if unknown else []

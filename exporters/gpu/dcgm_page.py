@@ -16,6 +16,8 @@ from exporters.gpu.ways import Key
 from exporters.observation import FieldStatus
 
 _MOST_INSTANCES = 64
+MOST_PLACES = 256
+"""GPUs and instances of one page."""
 _NO_GPU = ("nvlink", "nvswitch", "cpu", "cpucore")
 """Labels of series that are not of a GPU as a whole."""
 _POD = ("pod", "podname")
@@ -81,7 +83,7 @@ def _gpus(samples: Iterable[Sample], dropped: Counter[str]) -> dict[Place, _Gpu]
         if not uuid or any(name in labels for name in _NO_GPU):
             continue
         place = Place(uuid, labels.get("gpuiid", ""))
-        if place.instance and not _is_instance(place.instance):
+        if (place.instance and not _is_instance(place.instance)) or (place not in gpus and len(gpus) >= MOST_PLACES):
             dropped["invalid_value"] += 1
         else:
             _take(gpus, place, sample, labels, dropped)

@@ -227,6 +227,11 @@ def test_an_instance_that_cannot_be_is_dropped_and_counted(number: object) -> No
     assert found.dropped == {"invalid_value": 1}
 
 
+def test_a_page_of_very_many_gpus_is_cut() -> None:
+    found = read("".join(page({"_GPU_TEMP": 50}, labels(number)) for number in range(300)))
+    assert (len(found.gpus), found.dropped) == (256, {"invalid_value": 44})
+
+
 def test_a_gpu_that_pods_share_counts_once_and_as_a_whole() -> None:
     shared = page({"_FB_USED": 10, "_GPU_TEMP": 66}, labels(pod="a")) + page({"_FB_USED": 20}, labels(pod="b"))
     whole = page({"_FB_USED": 70000})
@@ -347,6 +352,13 @@ async def test_a_gpu_that_is_gone_from_the_page_is_lost_until_it_is_back(exporte
     assert lost.value("gpu_up") == 0
     assert lost.value("gpu_power_watts") is None
     assert all(g.up for g in (await exporter.collect(both)).gpus)
+
+
+async def test_a_page_that_names_other_gpus_each_time_does_not_pile_up(exporter: Exporter) -> None:
+    for first in range(0, 1000, 200):
+        text = "".join(page({"_GPU_TEMP": 50}, labels(number)) for number in range(first, first + 200))
+        seen = len((await exporter.collect(text)).gpus)
+        assert seen <= 200 + 256
 
 
 @pytest.mark.parametrize(
