@@ -66,7 +66,7 @@ def _verdict(comparison: Comparison) -> str:
 
 def _section(title: str, rows: Iterable[Sequence[str]]) -> str:
     found = list(rows)
-    return f"{title}: {len(found)}" + (f"\n{columns(found)}" if found else "")
+    return f"{title}: {len(found)}" + "".join(f"\n{line}" for line in columns(found))
 
 
 def _unknown(family: Family) -> tuple[str, ...]:

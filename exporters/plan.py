@@ -280,10 +280,10 @@ class _Planner:
 
     def _places(self) -> list[Key]:
         """Engines and models that are told apart, and one for the others."""
-        found: dict[tuple[bool, str | None, str], Key] = {}
+        found: dict[tuple[bool, str | None, str | None], Key] = {}
         for place in self._compiler.places():
             is_other = place.engine in self._other_engines
-            found.setdefault((is_other, None if is_other else place.engine, self._model(place.model)), place)
+            found.setdefault((is_other, None if is_other else place.engine, place.model), place)
         return list(found.values())
 
     def _info(self, engine: str | None, model: str | None) -> Series:
