@@ -9,6 +9,8 @@ from collections.abc import Callable
 from exporters import tls
 from exporters.exposition import InvalidExposition
 from exporters.fetch import Failure, fetch, transport
+from exporters.gpu.gathered import Gathered
+from exporters.gpu.text import gathered
 from exporters.observation import Observation
 from monitor.sources import SourceError
 from monitor.sources.rebuild import observations
@@ -26,16 +28,22 @@ class SidecarUrl:
         self._timeout = timeout
         self._clock = clock
         self._transport = transport(tls.context() if url.startswith("https:") else tls.unused())
+        self._gpus: dict[str, Gathered | None] = {}
 
     async def observe(self) -> list[Observation]:
         deadline = asyncio.get_running_loop().time() + self._timeout
         body = await fetch(self._transport, self._page, deadline=deadline, max_bytes=_MAX_BYTES)
         if isinstance(body, Failure):
             raise SourceError(f"could not read the sidecar at {self._page}: {body.reason}: {body.detail}")
+        now = self._clock()
         try:
-            return observations(body.text, self._clock())
+            self._gpus = {**dict.fromkeys(self._gpus), **gathered(body.text, now)}
+            return observations(body.text, now)
         except InvalidExposition as cause:
             raise SourceError(f"could not read the sidecar at {self._page}: {cause}") from cause
+
+    def gpus(self) -> dict[str, Gathered | None]:
+        return self._gpus
 
     async def aclose(self) -> None:
         await self._transport.aclose()

@@ -206,3 +206,19 @@ async def test_the_url_may_be_that_of_the_metrics_page_itself() -> None:
         assert await source.observe() == []
         assert served.paths == ["/metrics"]
         await source.aclose()
+
+
+async def test_a_sidecar_elsewhere_tells_its_gpus_as_long_as_its_page_does() -> None:
+    of_gpu = '{gpu="0",node="gpu-1",uuid="GPU-a"}'
+    page = f'inferwatch_gpu_available{{node="gpu-1"}} 1\ngpu_up{of_gpu} 1\ngpu_power_watts{of_gpu} 312.5\n'
+    answers = {"/metrics": response(page, content_type=CONTENT_TYPE)}
+    async with serving(pages(answers)) as served:
+        source = SidecarUrl(served.url, 10, clock=lambda: NOW)
+        await source.observe()
+        found = source.gpus()["gpu-1"]
+        assert found is not None
+        assert [(g.uuid, g.up, g.value("gpu_power_watts"), g.at) for g in found.gpus] == [("GPU-a", True, 312.5, NOW)]
+        answers["/metrics"] = response("\n", content_type=CONTENT_TYPE)
+        await source.observe()
+        assert source.gpus() == {"gpu-1": None}
+        await source.aclose()
