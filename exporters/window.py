@@ -91,8 +91,9 @@ class Recent:
         found: dict[Series, float] = {}
         for series, asked in self._total.values.items():
             hits = self._total.values.get(Series(_HITS, series.labels))
-            if series.metric == _QUERIES and asked > 0 and hits is not None:
-                found[Series(_HIT_RATIO, series.labels)] = min(hits / asked, 1.0)
+            # More hits than queries: a server that counts the two at different moments.
+            if series.metric == _QUERIES and hits is not None and hits <= asked != 0:
+                found[Series(_HIT_RATIO, series.labels)] = hits / asked
         return found
 
     def _quantiles(self) -> dict[Series, float]:

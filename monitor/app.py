@@ -26,7 +26,7 @@ from monitor.history.ask import History
 from monitor.page import router as page_router
 from monitor.recorder import Recorder
 
-_FROM_SIDECAR = ("/probe", "/debug", "/debug/{server:path}")
+_FROM_SIDECAR = ("/probe", "/debug", "/debug/gpus", "/debug/{server:path}")
 
 
 def create_app(

@@ -145,7 +145,7 @@ class _Target:
             return exported[0]
         queries = self.recent.increase("llm_prefix_cache_query_tokens_total")
         hits = self.recent.increase("llm_prefix_cache_hit_tokens_total")
-        return hits / queries if hits is not None and queries else None
+        return hits / queries if hits is not None and queries and hits <= queries else None
 
     def _quantile(self, phase: Phase, q: float) -> QuantileOut | None:
         """Of one engine the sidecar's own figure, whose window may reach further back; of several the merged one."""

@@ -29,6 +29,12 @@ def test_without_queries_there_is_no_hit_ratio() -> None:
     assert recent.advance(15, {QUERIES: 5, HITS: 1}, {}) == {}
 
 
+def test_more_hits_than_queries_are_no_ratio() -> None:
+    recent = Recent()
+    recent.advance(0, {QUERIES: 0, HITS: 0}, {})
+    assert recent.advance(15, {QUERIES: 960, HITS: 1280}, {}) == {}
+
+
 def test_what_is_older_than_the_window_no_longer_counts() -> None:
     recent = Recent(window=300)
     recent.advance(0, {QUERIES: 0, HITS: 0}, {})

@@ -76,6 +76,7 @@ async def test_everything_runs_in_one_process(tmp_path: Path) -> None:
             assert found["llm_up"] == 1
             assert "inferwatch_history_lag_seconds" in found
             assert (await client.get("/debug/a")).status_code == 200
+            assert "GPU" in (await client.get("/debug/gpus")).text
             assert "tiny-qwen" in (await client.get("/")).text
             assert (await client.get("/probe?target=http://elsewhere:1")).status_code == 403
         assert sidecar.targets() == [], "closed with the app"
