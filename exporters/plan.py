@@ -305,17 +305,19 @@ class _Planner:
 
     def _status(self, entry: Field, source: Source | None, yielded: bool) -> FieldStatus:
         if source is not None and isinstance(source.parts[0], Ratio):
-            ratio = source.parts[0]
-            return FieldStatus(
-                entry.metric,
-                f"{ratio.numerator} / {ratio.denominator} over 5 minutes",
-                source.quality.value,
-                source.note,
-            )
+            return self._ratio_status(entry, source, source.parts[0])
         if source is not None and yielded:
             names = ", ".join(dict.fromkeys(filter(None, self._compiler.names(source))))
             return FieldStatus(entry.metric, names, source.quality.value, source.note)
         return FieldStatus(entry.metric, "", Quality.UNAVAILABLE.value, self._why_missing(entry, source))
+
+    def _ratio_status(self, entry: Field, source: Source, ratio: Ratio) -> FieldStatus:
+        """A ratio is no better than its two counters."""
+        counters = [f for f in self._frontend.fields if f.metric in (ratio.numerator, ratio.denominator)]
+        feeding = [source, *(s for counter in counters if (s := self._choose(counter)))]
+        worst = max(feeding, key=lambda s: list(Quality).index(s.quality))
+        told = f"{ratio.numerator} / {ratio.denominator} over 5 minutes"
+        return FieldStatus(entry.metric, told, worst.quality.value, source.note or worst.note)
 
     def _why_missing(self, entry: Field, source: Source | None) -> str:
         if not self._available:

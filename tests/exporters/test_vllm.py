@@ -317,6 +317,16 @@ def test_a_byte_order_mark_is_no_sample() -> None:
     assert marked.values == Normaliser(TABLE, Identity("n", "s")).normalise(page).values
 
 
+def test_a_ratio_is_no_better_than_its_counters() -> None:
+    def quality(page: Path) -> str:
+        return next(f.quality for f in normalise(page).fields if f.field == "llm_prefix_cache_hit_ratio")
+
+    # 0.12 counts look-ups again under pressure, 0.20 is told from where its prompt tokens came, 0.32 counts once.
+    assert quality(VLLM / "0.12.0" / "1-mid62s.prom") == "approximate"
+    assert quality(VLLM / "0.20.0" / "1-mid62s.prom") == "derived"
+    assert quality(A / "A-2-after.prom") == "exact"
+
+
 def test_overflow_is_counted_and_percentiles_beyond_it_are_at_least() -> None:
     # 80 of 100 requests took longer than the largest bound; their mean of 94 s agrees with "at least 60".
     h = Histogram((40.0, 50.0, 60.0), (10.0, 12.0, 20.0, 100.0), 9400.0)
