@@ -63,7 +63,7 @@ class Deltas:
         if self._at is not None and at <= self._at:
             return Increase(seconds=0.0)
         first = self._at is None
-        restarted = not first and _is_another_process(self._start, start_time)
+        restarted = not first and is_another_process(self._start, start_time)
         if restarted:
             self._values, self._histograms = {}, {}
         born_inside = start_time is not None and window_start is not None and start_time >= window_start
@@ -113,5 +113,5 @@ def subtract(later: Histogram, earlier: Histogram) -> Histogram | None:
     return added if counts[0] >= 0 and added.is_monotone() else None
 
 
-def _is_another_process(before: float | None, now: float | None) -> bool:
+def is_another_process(before: float | None, now: float | None) -> bool:
     return before is not None and now is not None and abs(now - before) > _SAME_START_SECONDS

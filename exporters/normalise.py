@@ -228,7 +228,7 @@ def _dropped(dropped: Counter[str]) -> list[Finding]:
 
 
 def _numbers(plan: Plan, texts: list[str], drop: Drop) -> list[float]:
-    wanted = _at(plan.positions, texts)
+    wanted = [texts[p] for p in plan.positions]
     try:
         return list(map(float, wanted))
     except ValueError:
@@ -237,10 +237,6 @@ def _numbers(plan: Plan, texts: list[str], drop: Drop) -> list[float]:
         if number is None:
             drop("syntax", f"{plan.keys[position]} {texts[position]}")
     return [math.nan if n is None else n for n in numbers]
-
-
-def _at(positions: tuple[int, ...], texts: list[str]) -> tuple[str, ...]:
-    return tuple([texts[p] for p in positions])
 
 
 def _checked(slot: ScalarSlot, value: float | None, drop: Drop) -> float | None:

@@ -13,6 +13,7 @@ from exporters.account import Account
 from exporters.collected import Collected, Outcome, chunks_of, debug_of, observation_of
 from exporters.config import Server
 from exporters.connection import Connection, bearer_token, tls_context
+from exporters.delta import is_another_process
 from exporters.detect import Detected
 from exporters.exposition import InvalidExposition
 from exporters.fetch import Body, Failure
@@ -37,7 +38,6 @@ _MAX_RESERVE_SECONDS = 1.0
 _LINES_PER_SAMPLE = 3
 """A page of one sample a family, each with its HELP and TYPE line: the longest there is for its samples."""
 _BIG_CHARACTERS = 2**19
-_SAME_START_SECONDS = 1.0
 
 _Given = ParamSpec("_Given")
 _Made = TypeVar("_Made")
@@ -339,7 +339,7 @@ async def _is_recognised(body: Body) -> bool:
 def _is_restart(before: Reading, now: Reading) -> bool:
     """By the process's start time where it tells, else by a counter that fell."""
     if before.start_time is not None and now.start_time is not None:
-        return abs(now.start_time - before.start_time) > _SAME_START_SECONDS
+        return is_another_process(before.start_time, now.start_time)
     return any(
         SCHEMA[series.metric].type is Type.COUNTER and value < before.values.get(series, value)
         for series, value in now.values.items()

@@ -87,10 +87,6 @@ def _observation(node: str, server: str, at: float, target: _Text) -> Observatio
     )
 
 
-def _is_value(metric: str) -> bool:
-    return metric not in _NO_VALUES and not metric.startswith("inferwatch_")
-
-
 def _histograms(target: _Text) -> dict[Series, Histogram]:
     overflow = {of: v for s, v in _beside(target, _OVERFLOW) if (of := _histogram_of(s))}
     native = {
