@@ -26,7 +26,8 @@ from monitor.history.ask import History
 from monitor.page import router as page_router
 from monitor.recorder import Recorder
 
-_FROM_SIDECAR = ("/probe", "/debug", "/debug/gpus", "/debug/{server:path}")
+_OWN_PATHS = ("/", "/metrics", "/healthz")
+"""What monitor and sidecar both have; all other pages of the sidecar are served beside the monitor's."""
 
 
 def create_app(
@@ -115,4 +116,4 @@ def _exposition(text: str) -> Response:
 
 
 def _of_sidecar(routes: Iterable[BaseRoute]) -> list[BaseRoute]:
-    return [route for route in routes if isinstance(route, Route) and route.path in _FROM_SIDECAR]
+    return [route for route in routes if isinstance(route, Route) and route.path not in _OWN_PATHS]
