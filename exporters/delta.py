@@ -5,7 +5,8 @@ A step from one reading to the next adds, per series and before any sum:
 - the difference, where the value did not fall;
 - the value itself, where it fell (a counter reset) or where the process is another one;
 - nothing at the first sight of a series, which is only a base line, unless the process started inside the window or
-  the series was absent from an earlier successful reading of the same process: then the value itself.
+  the series was absent from an earlier successful reading of the same process, e.g. of an empty page: then the value
+  itself.
 
 An increase belongs to the moment of the later reading, so increases summed over a window equal "last value at or
 before its end minus last value at or before its start".
@@ -72,7 +73,8 @@ class Deltas:
         added_histograms, more = _increases(histograms, self._histograms, subtract, from_zero=from_zero)
         resets += more
         seconds = None if self._at is None else at - self._at
-        self._at, self._start = at, start_time
+        self._at = at
+        self._start = self._start if start_time is None else start_time
         self._values.update(values)
         self._histograms.update(histograms)
         return Increase(added, added_histograms, restarted or resets > 0, resets, seconds)

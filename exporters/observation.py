@@ -59,3 +59,12 @@ class Observation:
     fields: tuple[FieldStatus, ...] = ()
     user_labels: Labels = ()
     duration: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server's page was read whole, so that a series that is not here does not exist yet.
+
+        An empty page is whole too, if it is known whose it is.
+        """
+        is_empty = any(f.reason == "empty_body" for f in self.findings)
+        return self.available or (is_empty and any(s.metric == "llm_server_info" for s in self.values))

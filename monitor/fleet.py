@@ -90,6 +90,7 @@ class _Target:
             self.last_seen = observation.at
         if observation.available:
             self.facts = {name: text for name, text in facts(observation).items() if name in _LASTING_FACTS}
+        if observation.is_complete:
             self.recent.advance(observation)
         self._figured = self._figures() if observation.available else {}
         self._row = self._told()

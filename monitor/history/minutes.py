@@ -162,7 +162,7 @@ def advance(state: State, observation: Observation, max_step: float) -> Step:
             if each is not None:
                 _cover(each, state.at, observation.at, read & state.read)
     _read_gauges(window, observation)
-    events = _read_counters(state, window, observation) if observation.available else ()
+    events = _read_counters(state, window, observation) if observation.is_complete else ()
     state.at, state.window, state.read = observation.at, window, read
     return Step(finished, events)
 
@@ -193,7 +193,7 @@ def _read_gauges(window: Window, observation: Observation) -> None:
 def _read_counters(state: State, window: Window, observation: Observation) -> tuple[Event, ...]:
     increase, state.base = increase_since(state.base, observation, window.start)
     _add_increase(window, increase, observation)
-    before, now = state.facts, facts(observation)
+    before, now = state.facts, facts(observation) if observation.available else {}
     state.facts = {**before, **now}
     of, at = target(observation), observation.at
     restart = [Event(of, at, "restart")] if increase.restarted else []
@@ -222,6 +222,7 @@ def increase_since(base: Base | None, observation: Observation, window_start: fl
         base = None
     if base is not None:
         deltas.advance(base.at, base.values, base.histograms, start_time=base.start_time)
+        start_time = base.start_time if start_time is None else start_time
     increase = deltas.advance(at, values, histograms, start_time=start_time, window_start=window_start)
     if base is not None and not increase.restarted:
         values, histograms = {**base.values, **values}, {**base.histograms, **histograms}

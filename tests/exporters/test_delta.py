@@ -37,6 +37,21 @@ def test_a_series_that_was_absent_from_the_same_process_counts_from_zero() -> No
     assert deltas.advance(15, {A: 5, B: 3}, {}, start_time=1).values == {A: 0, B: 3}
 
 
+def test_what_follows_a_reading_of_nothing_counts_from_zero() -> None:
+    deltas = Deltas()
+    deltas.advance(0, {}, {})
+    added = deltas.advance(15, {A: 7}, {A: h(1, 2, 3)})
+    assert (added.values, added.histograms, added.seconds) == ({A: 7}, {A: h(1, 2, 3)}, 15)
+
+
+def test_a_reading_that_tells_no_start_time_hides_no_restart() -> None:
+    deltas = Deltas()
+    deltas.advance(0, {A: 100}, {}, start_time=-500)
+    deltas.advance(15, {}, {})
+    added = deltas.advance(30, {A: 150}, {}, start_time=20)
+    assert (added.values, added.restarted) == ({A: 150}, True)
+
+
 def test_a_falling_counter_is_a_reset_of_that_series_alone() -> None:
     deltas = Deltas()
     deltas.advance(0, {A: 100, B: 50}, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from exporters.findings import finding
 from exporters.histogram import Histogram
 from exporters.observation import Labels, Observation, Series, labels
 from exporters.schema import IDENTITY, METRICS
@@ -27,6 +28,12 @@ def observation(
 ) -> Observation:
     facts: dict[str, Any] = {"node": "n1", "server": "s1", "up": True, "available": True} | more
     return Observation(at=at, values=values or {}, histograms=histograms or {}, **facts)
+
+
+def empty_page(at: float, **more: Any) -> Observation:
+    """Of a server that is known and shows no series yet."""
+    info, state = series("llm_server_info", frontend="sglang"), series("llm_server_state", state="unknown")
+    return observation(at, {info: 1, state: 1}, available=False, findings=(finding("empty_body"),), **more)
 
 
 def identity(of: Series) -> Labels:

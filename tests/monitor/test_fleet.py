@@ -7,7 +7,7 @@ from exporters.histogram import Histogram
 from exporters.observation import FieldStatus, Observation, Series
 from exporters.schema import E2E, TTFT
 from monitor.fleet import Fleet, ServerRow
-from tests.monitor.observations import observation, series
+from tests.monitor.observations import empty_page, observation, series
 
 RUNNING, WAITING = "llm_requests_running", "llm_requests_waiting"
 UTILIZATION, CAPACITY = "llm_kv_cache_utilization_ratio", "llm_kv_cache_capacity_tokens"
@@ -112,6 +112,26 @@ def test_tokens_per_second_come_from_the_counters_of_the_last_minute() -> None:
 
 def test_a_single_reading_has_no_rate() -> None:
     assert row_of(observation(0, {series(GENERATION): 5})).generation_tokens_per_second is None
+
+
+def test_what_follows_an_empty_page_of_a_known_server_counts_in_full() -> None:
+    """150 tokens and 100 requests, 2 of them slow, came within the 15 seconds."""
+    values: dict[Series, float] = {series(GENERATION, engine=e): n for e, n in [("0", 60), ("1", 90)]}
+    latency = {series(E2E.metric): Histogram((1.0, 10.0), (98, 100, 100), 110.0)}
+    row = row_of(empty_page(0), observation(15, values, latency))
+    assert row.generation_tokens_per_second == pytest.approx(10)
+    assert row.e2e_p99 is not None
+    assert (row.e2e_p99.lower, row.e2e_p99.upper) == (1.0, 10.0)
+
+
+def test_counters_whose_series_come_after_the_gauges_count_in_full() -> None:
+    row = row_of(observation(0, {series(RUNNING): 0}), observation(15, {series(GENERATION): 150}))
+    assert row.generation_tokens_per_second == pytest.approx(10)
+
+
+def test_what_follows_a_page_that_did_not_come_is_a_base_line() -> None:
+    unread = observation(0, up=False, available=False, findings=(finding("timeout"),))
+    assert row_of(unread, observation(15, {series(GENERATION): 150})).generation_tokens_per_second is None
 
 
 def test_a_restart_counts_from_zero() -> None:

@@ -1,12 +1,14 @@
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
+from exporters.findings import finding
 from exporters.histogram import Histogram
 from exporters.observation import Observation
 from exporters.schema import TTFT
 from monitor.history.minutes import Event, Minute, State, Window, advance, window_of
-from tests.monitor.observations import ENGINE_0, TARGET, observation, series
+from tests.monitor.observations import ENGINE_0, TARGET, empty_page, observation, series
 
 RUNNING, TOKENS = series("llm_requests_running"), series("llm_generation_tokens_total")
 LATENCY = series(TTFT.metric)
@@ -52,6 +54,63 @@ def test_an_engine_born_inside_the_window_counts_from_zero() -> None:
     minute = engine_minutes([observation(45, {TOKENS: 90}, start_time=15.0)])[0]
     assert minute.counters["llm_generation_tokens_total", ""] == 90
     assert minute.increase_seconds == 30
+
+
+def test_what_follows_an_empty_page_of_a_known_server_counts_in_full() -> None:
+    """40 tokens and 3 requests came within the 15 seconds."""
+    first = observation(30, {TOKENS: 40}, {LATENCY: Histogram((0.1, 1.0), (1, 2, 3), 4.0)})
+    minute = engine_minutes([empty_page(15), first, observation(45, {TOKENS: 42})])[0]
+    assert minute.counters["llm_generation_tokens_total", ""] == 42
+    assert minute.histograms["ttft"] == [Histogram((0.1, 1.0), (1, 2, 3), 4.0)]
+    assert minute.increase_seconds == 30
+
+
+def test_an_empty_page_is_no_base_line_any_more_after_the_look_back() -> None:
+    minutes = engine_minutes([empty_page(15), observation(316, {TOKENS: 40}), observation(331, {TOKENS: 42})])
+    assert minutes[300].counters["llm_generation_tokens_total", ""] == 2
+
+
+@pytest.mark.parametrize(
+    "unread",
+    [
+        observation(15, up=False, available=False, findings=(finding("timeout"),)),
+        observation(15, available=False, findings=(finding("empty_body"),)),
+        replace(empty_page(15), findings=(finding("not_found"),)),
+        replace(empty_page(15), findings=(finding("stats_disabled"),)),
+    ],
+    ids=["time-out", "empty page of nobody", "404", "statistics switched off"],
+)
+def test_what_follows_anything_else_without_metrics_is_a_base_line(unread: Observation) -> None:
+    readings = [unread, observation(30, {TOKENS: 40}), observation(45, {TOKENS: 42})]
+    assert engine_minutes(readings)[0].counters["llm_generation_tokens_total", ""] == 2
+
+
+def test_counters_whose_series_come_after_the_gauges_count_in_full() -> None:
+    readings = [observation(15, {RUNNING: 0}), observation(30, {RUNNING: 2, TOKENS: 40})]
+    assert engine_minutes(readings)[0].counters["llm_generation_tokens_total", ""] == 40
+
+
+@pytest.mark.parametrize("tokens", [7, 1500], ids=["fewer than before", "more than before"])
+def test_an_empty_page_between_two_processes_hides_no_restart(tokens: float) -> None:
+    readings = [
+        observation(15, {TOKENS: 1000}, start_time=-500.0),
+        empty_page(30),
+        observation(45, {TOKENS: tokens}, start_time=25.0),
+    ]
+    assert engine_minutes(readings)[0].counters["llm_generation_tokens_total", ""] == tokens
+    assert events_of(readings) == [Event(TARGET, 45, "restart")]
+
+
+def test_an_empty_page_takes_nothing_back_of_what_was_counted() -> None:
+    """Without a start time it may come from a proxy: the 1000 are not counted again."""
+    readings = [observation(15, {TOKENS: 1000}), empty_page(30), observation(45, {TOKENS: 1010})]
+    assert engine_minutes(readings)[0].counters["llm_generation_tokens_total", ""] == 10
+    assert events_of(readings) == []
+
+
+def test_an_empty_page_changes_no_fact() -> None:
+    awake = {series("llm_server_state", state="awake"): 1.0, RUNNING: 1.0}
+    assert events_of([observation(15, awake), empty_page(30), observation(45, awake)]) == []
 
 
 def test_increases_by_reason_stay_apart() -> None:

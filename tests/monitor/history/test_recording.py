@@ -19,7 +19,7 @@ from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store, WriteError
 from monitor.history.tables import metadata
 from tests.monitor.history.stored import engine_rows, everything
-from tests.monitor.observations import observation, series
+from tests.monitor.observations import empty_page, observation, series
 
 RUNNING, TOKENS = series("llm_requests_running"), series("llm_generation_tokens_total")
 INTERVAL = 15.0
@@ -47,6 +47,17 @@ def test_the_open_minute_is_written_on_shutdown_as_far_as_it_got(database: Engin
     [row] = engine_rows(path_of(database)).values()
     assert (row["samples"], row["covered_seconds"], row["generation_tokens"]) == (2, 14.5, 5)
     assert (row["requests_running_avg"], row["requests_running_max"]) == (67.75, 75)
+
+
+def test_an_empty_page_is_a_base_line_for_the_next_process_too(database: Engine, store: Store) -> None:
+    before = Recording(store, INTERVAL)
+    before.record([empty_page(15)], 15)
+    before.flush()
+    after = Recording(store, INTERVAL)
+    after.record([observation(30, {TOKENS: 40})], 30)
+    after.flush()
+    [row] = engine_rows(path_of(database)).values()
+    assert (row["generation_tokens"], row["increase_seconds"]) == (40, 15)
 
 
 def test_a_minute_is_written_though_its_target_fell_silent(database: Engine, store: Store) -> None:
