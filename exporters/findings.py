@@ -93,6 +93,13 @@ KINDS: dict[str, _Kind] = {
         "Name each server behind it in `servers` instead."),
     "invalid_exposition": _Kind(
         _E, "The page is not in the Prometheus text format.", "See the line named; report it to the server's project."),
+    "no_records_yet": _Kind(
+        _W, "No statistics records yet, or the server's statistics are switched off.",
+        "Send a request: an idle server writes no records. If none come, switch its statistics on."),
+    "records_not_read": _Kind(
+        _W, "There is no metrics page, and the statistics records were left alone: whoever reads them takes them away.",
+        "The target of a server in `servers` reads them; so does `inferwatch check --destructive`, and then they are "
+        "missing there."),
     # Read, with reservations.
     "probe_failed": _Kind(
         _W, "The last synthetic request did not get its tokens.",

@@ -43,6 +43,11 @@ class SideDocuments:
         self.values: dict[str, object] = {}
         self.problems: dict[str, str] = {}
 
+    @property
+    def reads_records(self) -> bool:
+        """Whether documents are read whose reading takes something away."""
+        return self._destructive
+
     def follow(self, frontend: Frontend) -> None:
         if frontend is not self._frontend:
             self.forget()

@@ -356,6 +356,8 @@ class Frontend:
     """The value that makes sure, where the page itself shows no engine metrics, that it is this frontend."""
     no_metrics: str = ""
     """Why a server that is certainly this frontend may have no metrics page at all, and what to do."""
+    no_records: str = ""
+    """What to do where documents that are read once answer and have no record in them."""
     unknown_models: tuple[str, ...] = ()
     """Values of the model label that stand for no model."""
     releases: str = ""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
-from exporters import detect, probe
+from exporters import detect, pageless, probe
 from exporters.account import Account
 from exporters.collected import Collected, Outcome, chunks_of, debug_of, observation_of
 from exporters.config import Server
@@ -204,7 +204,7 @@ class Target:
         await self._settle(deadline)
         reading = self._page(normaliser, "")
         if not isinstance(reading, Reading) or not reading.available:
-            outcome.findings.append(finding(answer.reason, detail, remedy=frontend.no_metrics))
+            outcome.findings.append(pageless.why(answer.reason, detail, frontend, self._side))
         if isinstance(reading, Reading):
             self._take(outcome, reading)
 

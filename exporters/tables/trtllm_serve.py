@@ -356,7 +356,9 @@ _TRAPS = (
          "They are `approximate`, and listed as sticky."),
     Trap("The page is empty until the first request finishes",
          "Finding empty_body, a warning; config_info and a 0 of prompt_cached_tokens_total come first since 2026."),
-    Trap("Without return_perf_metrics /prometheus/metrics is a 404", "Finding not_found, with this remedy."),
+    Trap("Without return_perf_metrics, and before 1.1, /prometheus/metrics is a 404",
+         "The JSON statistics stand in for it: finding no_records_yet until they have a record, not_found where they "
+         "are not there either."),
     Trap("Every gauge carries a pid, and a preset PROMETHEUS_MULTIPROC_DIR keeps those of dead processes",
          "The largest counts; a dead process's larger value cannot be told from a live one: let the server make its "
          "own directory."),
@@ -427,7 +429,12 @@ TRTLLM_SERVE = Frontend(
     ),
     owner=(Json("models", "owned_by", records="data"), "tensorrt_llm"),
     no_metrics="Start trtllm-serve with `return_perf_metrics: true` and `enable_iter_perf_stats: true` in the file "
-    "given by --config or --extra_llm_api_options: without the first there is no /prometheus/metrics (1.1 and later).",
+    "given by --config or --extra_llm_api_options: without the first there is no /prometheus/metrics (1.1 and later). "
+    "Older releases have no such page: from 0.18 on they have JSON statistics at /metrics.",
+    no_records="Send a request: an idle engine writes no records. If none come, start trtllm-serve with "
+    "`enable_iter_perf_stats: true` in the file given by --config or --extra_llm_api_options (up to 0.20 it belongs "
+    "below `pytorch_backend_config`): the PyTorch backend writes none without it, the TensorRT backend always does. "
+    "1.1 and later have a metrics page besides, with `return_perf_metrics: true`.",
     ignore=(
         "num_requests_completed", "max_batch_size_static", "max_batch_size_runtime", "max_num_tokens_runtime",
         "iteration_latency_seconds", "gpu_memory_usage_bytes", "cpu_memory_usage_bytes", "pinned_memory_usage_bytes",

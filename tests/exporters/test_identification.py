@@ -13,7 +13,7 @@ import pytest
 
 from exporters.collected import Collected
 from exporters.config import Server
-from exporters.findings import Finding
+from exporters.findings import Finding, Severity
 from exporters.tables import FRONTENDS
 from exporters.tables.triton import TRITON
 from exporters.tables.trtllm_serve import TRTLLM_SERVE
@@ -51,9 +51,9 @@ Make = Callable[..., Target]
 async def make() -> AsyncIterator[Make]:
     made: list[Target] = []
 
-    def target(url: str, *, destructive: bool = True, **more: object) -> Target:
+    def target(url: str, *, destructive: bool = True, patience: float = LONG, **more: object) -> Target:
         server = Server.model_validate({"url": url, "name": "s", **more})
-        made.append(Target(server, node="n", timeout=LONG, destructive=destructive, patience=LONG))
+        made.append(Target(server, node="n", timeout=LONG, destructive=destructive, patience=patience))
         return made[-1]
 
     yield target
@@ -296,13 +296,56 @@ async def draining(page: bytes | None = None, owner: str = "tensorrt_llm") -> As
 FINISHED = "llm_requests_finished_total"
 
 
+async def test_statistics_without_a_record_are_a_warning_that_says_what_makes_records(make: Make) -> None:
+    async with draining() as (_, served):
+        target = make(served.url)
+        for _ in range(2):
+            collected = await collect(target)
+            found = only(collected)
+            assert (found.reason, found.severity) == ("no_records_yet", Severity.WARNING)
+            assert found.detail == "HTTP 404; it is trtllm_serve"
+            assert found.remedy == TRTLLM_SERVE.no_records
+            assert state(collected) == (True, False)
+            assert target.last_error is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (response(status=404), "no array of records"),
+        (response(status=500), "server_error: HTTP 500"),
+        (response("records", content_type=JSON), "no JSON"),
+    ],
+)
+async def test_statistics_that_are_not_there_or_fail_are_an_error(make: Make, answer: bytes, told: str) -> None:
+    async with serving(pages({"/v1/models": models("tensorrt_llm"), "/metrics": answer})) as served:
+        collected = await collect(make(served.url))
+    found = only(collected)
+    assert (found.reason, found.severity) == ("not_found", Severity.ERROR)
+    assert found.detail == f"HTTP 404; it is trtllm_serve; /metrics: {told}"
+    assert found.remedy == TRTLLM_SERVE.no_metrics
+
+
+async def test_statistics_that_have_not_answered_yet_are_no_error(make: Make) -> None:
+    async def silent(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if path == "/metrics":
+            await asyncio.Event().wait()
+        await pages({"/v1/models": models("tensorrt_llm")})(path, reader, writer)
+
+    async with serving(silent) as served:
+        found = only(await collect(make(served.url, patience=0.1, frontend="trtllm_serve")))
+    assert (found.reason, found.detail) == (
+        "no_records_yet",
+        "HTTP 404; it is trtllm_serve; /metrics has not answered yet",
+    )
+
+
 @pytest.mark.usefixtures("polled_often")
 async def test_statistics_alone_make_a_server_with_metrics_and_add_up(make: Make) -> None:
     async with draining() as (server, served):
         target = make(served.url)
         fresh = await collect(target)
-        assert (state(fresh), only(fresh).reason) == ((True, False), "not_found")
-        assert "enable_iter_perf_stats" in only(fresh).remedy
+        assert (state(fresh), only(fresh).reason) == ((True, False), "no_records_yet")
         collected = fresh
         for name in ("load1", "load2", "load3", "idle"):
             server.queue += records(name)
@@ -379,7 +422,7 @@ async def test_who_must_not_destroy_never_asks_for_the_statistics(
         collected = [await collect(target) for _ in range(3)][-1]
     assert (server.given, len(server.queue)) == ([], len(records("load1")))
     assert collected.debug.frontend == "trtllm_serve"
-    assert reasons(collected) == {None: ["not_found"], response(""): ["empty_body"]}.get(page, [])
+    assert reasons(collected) == {None: ["records_not_read"], response(""): ["empty_body"]}.get(page, [])
 
 
 async def test_an_array_that_nobody_owns_is_asked_for_once(make: Make) -> None:

@@ -379,6 +379,13 @@ def test_json_where_a_page_is_expected_and_no_page_at_all_have_their_remedies() 
     assert "return_perf_metrics" in TABLE.no_metrics
 
 
+def test_what_makes_records_is_told_for_releases_that_have_no_page() -> None:
+    statistics, page = TABLE.no_records.split("1.1 and later")
+    assert "`enable_iter_perf_stats: true`" in statistics
+    assert "return_perf_metrics" not in statistics
+    assert "return_perf_metrics" in page
+
+
 def test_the_statistics_are_read_by_one_poller_and_health_costs_no_request() -> None:
     by_name = {d.name: d for d in TABLE.documents}
     assert [d.name for d in TABLE.documents if d.destructive] == ["iterations"]

@@ -151,6 +151,23 @@ def test_json_in_place_of_a_page_leads_to_the_page(inferwatch: Command, tmp_path
     assert len(lines(ran.out, "/prometheus/metrics, and the server needs `return_perf_metrics: true`")) == 2
 
 
+def test_records_that_can_be_read_once_are_read_on_request_alone(inferwatch: Command) -> None:
+    models = b'{"data": [{"id": "m", "owned_by": "tensorrt_llm"}]}'
+    idle = Pages({"/metrics": b"[]", "/v1/models": models}, content_type="application/json")
+    with serving(idle) as port:
+        careful = inferwatch("check", f":{port}")
+        assert "/metrics" not in idle.asked
+        destructive = inferwatch("check", "--destructive", f":{port}")
+    assert (careful.status, destructive.status) == (1, 1)
+    assert lines(
+        careful.out, "warning records_not_read: There is no metrics page, and the statistics records were left"
+    )
+    assert lines(careful.out, "inferwatch check --destructive")
+    assert lines(destructive.out, "warning no_records_yet: No statistics records yet, or the server's statistics are")
+    assert lines(destructive.out, "enable_iter_perf_stats")
+    assert not lines(careful.out + destructive.out, "error ")
+
+
 @pytest.mark.parametrize("separator", [":", "_"])
 def test_both_spellings_of_sglang_are_one_server(inferwatch: Command, tmp_path: Path, separator: str) -> None:
     names = [f"sglang{separator}num_{name}_reqs" for name in ("running", "queue")]
