@@ -101,6 +101,7 @@ def upgrade() -> None:
             ["series_id"], ["series.id"], name=op.f("fk_engine_minute_series_id_series"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("series_id", "start", name=op.f("pk_engine_minute")),
+        postgresql_partition_by="RANGE (start)",
     )
     op.create_table(
         "events",
@@ -134,6 +135,7 @@ def upgrade() -> None:
             ["series_id"], ["series.id"], name=op.f("fk_target_minute_series_id_series"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("series_id", "start", name=op.f("pk_target_minute")),
+        postgresql_partition_by="RANGE (start)",
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from exporters.schema import METRICS, PHASE_OF_METRIC, Metric, Phase, Scope, Type
+from exporters.schema import METRICS, PHASE_OF_METRIC, PHASES, Metric, Phase, Scope, Type
 
 _IN_HISTOGRAMS = "it is part of the histograms: ask a quantile of the phase's histogram"
 
@@ -19,22 +20,30 @@ NOT_STORED = {
     "llm_length_overflow_total": _IN_HISTOGRAMS,
     "llm_length_native_bounds_info": _IN_HISTOGRAMS,
     "llm_process_start_time_seconds": "restarts are kept as events",
+    "gpu_info": "it is kept with the series, its changes as events: ask /api/v1/gpus",
+    "gpu_server_info": "its changes are kept as events of the server",
 }
-"""Metrics of servers without a column, and what to ask instead."""
+"""Metrics of servers and GPUs without a column, and what to ask instead."""
 
-_SCOPES_WITHOUT_HISTORY = {
-    Scope.GPU: "GPUs have no history yet",
-    Scope.SELF: "what the product says of itself is not kept: scrape /metrics",
-}
+_OF_OURSELVES = "what the product says of itself is not kept: scrape /metrics"
 
 
 @dataclass(frozen=True, slots=True)
 class GaugeColumns:
-    """Mean and maximum of the readings in the minute."""
+    """Mean and maximum of the readings in the window, and how many those were where not all of the row had one.
+
+    `label` is the own label's value, "" where the metric has no own label.
+    """
 
     metric: Metric
+    label: str
     average: str
     maximum: str
+    readings: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.average, self.maximum, self.readings
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,10 @@ class CounterColumn:
     label: str
     name: str
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
 
 @dataclass(frozen=True, slots=True)
 class OpenCounterColumn:
@@ -52,6 +65,10 @@ class OpenCounterColumn:
 
     metric: Metric
     name: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,37 +79,40 @@ class HistogramColumn:
     phase: Phase
     name: str
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
 
 Column = GaugeColumns | CounterColumn | OpenCounterColumn | HistogramColumn
 
 
 def why_not_stored(metric: Metric) -> str | None:
-    if metric.name.startswith("inferwatch_"):
-        return _SCOPES_WITHOUT_HISTORY[Scope.SELF]
-    return _SCOPES_WITHOUT_HISTORY.get(metric.scope) or NOT_STORED.get(metric.name)
+    if metric.scope is Scope.SELF or metric.name.startswith("inferwatch_"):
+        return _OF_OURSELVES
+    return NOT_STORED.get(metric.name)
 
 
 def columns_of(metric: Metric) -> tuple[Column, ...]:
     """Raises ValueError for a shape of metric that the history has no columns for."""
-    name = metric.name.removeprefix("llm_")
+    name = metric.name.removeprefix("llm_").removeprefix("gpu_").removesuffix("_total")
     if metric.type is Type.HISTOGRAM:
-        return (
-            HistogramColumn(metric, PHASE_OF_METRIC[metric.name], f"{PHASE_OF_METRIC[metric.name].name}_histogram"),
-        )
-    if metric.type is Type.GAUGE and not metric.labels:
-        return (GaugeColumns(metric, f"{name}_avg", f"{name}_max"),)
-    if metric.type is Type.COUNTER and len(metric.labels) <= 1:
-        return _counter_columns(metric, name.removesuffix("_total"))
+        phase = PHASE_OF_METRIC[metric.name]
+        return (HistogramColumn(metric, phase, f"{phase.name}_histogram"),)
+    if not metric.labels:
+        return (_closed(metric, "", name),)
+    values = metric.values.get(metric.labels[0]) if len(metric.labels) == 1 else None
+    if values is not None:
+        return tuple(_closed(metric, value, f"{name}_{value}") for value in values)
+    if metric.type is Type.COUNTER and len(metric.labels) == 1:
+        return (OpenCounterColumn(metric, name),)
     raise ValueError(f"{metric.name}: neither a column nor an entry of NOT_STORED for this {metric.type.value}")
 
 
-def _counter_columns(metric: Metric, name: str) -> tuple[Column, ...]:
-    if not metric.labels:
-        return (CounterColumn(metric, "", name),)
-    values = metric.values.get(metric.labels[0])
-    if values is None:
-        return (OpenCounterColumn(metric, name),)
-    return tuple(CounterColumn(metric, value, f"{name}_{value}") for value in values)
+def _closed(metric: Metric, value: str, name: str) -> Column:
+    if metric.type is Type.GAUGE:
+        return GaugeColumns(metric, value, f"{name}_avg", f"{name}_max", f"{name}_readings")
+    return CounterColumn(metric, value, name)
 
 
 def _stored(scope: Scope) -> dict[str, tuple[Column, ...]]:
@@ -102,8 +122,36 @@ def _stored(scope: Scope) -> dict[str, tuple[Column, ...]]:
 
 ENGINE_COLUMNS = _stored(Scope.ENGINE)
 TARGET_COLUMNS = _stored(Scope.TARGET)
-STORED: dict[str, tuple[Column, ...]] = {**TARGET_COLUMNS, **ENGINE_COLUMNS}
+GPU_COLUMNS = _stored(Scope.GPU)
+STORED: dict[str, tuple[Column, ...]] = {**TARGET_COLUMNS, **ENGINE_COLUMNS, **GPU_COLUMNS}
 
 
-def column_names(columns: tuple[Column, ...]) -> list[str]:
-    return [n for c in columns for n in ((c.average, c.maximum) if isinstance(c, GaugeColumns) else (c.name,))]
+def column_names(columns: Iterable[Column]) -> list[str]:
+    return [name for column in columns for name in column.names]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileColumns:
+    """A quantile of a server's merged histograms over the window, and the bounds between which the true one lies.
+
+    The upper one is NULL where nothing is known above the lower.
+    """
+
+    phase: Phase
+    q: float
+    estimate: str
+    lower: str
+    upper: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.estimate, self.lower, self.upper
+
+
+def _quantile(phase: Phase, q: float) -> QuantileColumns:
+    name = f"{phase.name}_p{q * 100:g}"
+    return QuantileColumns(phase, q, name, f"{name}_lower", f"{name}_upper")
+
+
+QUANTILE_COLUMNS = tuple(_quantile(phase, q) for phase in PHASES.values() if phase.quantiles for q in (0.5, 0.99))
+"""Only of roll-ups, and of a server as a whole: whatever else is asked is merged from the histograms."""

@@ -44,7 +44,10 @@ def _values(columns: Mapping[str, tuple[Column, ...]], minute: Minute, bounds_id
 def _value(metric: str, column: Column, minute: Minute, bounds_id: BoundsId) -> dict[str, Any]:
     if isinstance(column, GaugeColumns):
         mean = minute.gauges.get(metric)
-        return {column.average: mean and mean.average, column.maximum: mean and mean.maximum}
+        if mean is None:
+            return dict.fromkeys(column.names)
+        readings = None if mean.count == minute.samples else mean.count
+        return {column.average: mean.average, column.maximum: mean.maximum, column.readings: readings}
     if isinstance(column, CounterColumn):
         return {column.name: minute.counters.get((metric, column.label))}
     if isinstance(column, HistogramColumn):

@@ -1,16 +1,23 @@
-"""The tables, with types that SQLite and PostgreSQL share. Moments are unix seconds, windows start on the minute."""
+"""The tables, with types that SQLite and PostgreSQL share. Moments are unix seconds, windows start on the minute.
+
+On PostgreSQL the minutes are partitioned by day, so that retention drops whole partitions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from itertools import chain
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
 from sqlalchemy import Column as SqlColumn
 
+from exporters.schema import Scope
 from monitor.history.columns import (
     ENGINE_COLUMNS,
+    GPU_COLUMNS,
+    QUANTILE_COLUMNS,
     TARGET_COLUMNS,
     Column,
     CounterColumn,
@@ -39,15 +46,17 @@ series = Table(
     SqlColumn("model", Text),
     SqlColumn("role", Text),
     SqlColumn("engine", Text),
+    SqlColumn("uuid", Text),
+    SqlColumn("gpu", Text),
     SqlColumn("labels", JSON, nullable=False),
     SqlColumn("info", JSON, nullable=False),
     SqlColumn("first_seen", Double),
     SqlColumn("last_seen", Double),
     Index(None, "node", "server"),
 )
-"""One per engine and one per target. `identity` is the whole identity as canonical JSON; `labels` are the user's;
-`info` is what `llm_server_info` said last: version, frontend, wire model and whatever else is known. A target that
-never answered was never seen."""
+"""One per engine, per target and per GPU. `identity` is the whole identity as canonical JSON; `labels` are the user's;
+`info` is what `llm_server_info` or `gpu_info` said last: version, frontend, wire model and whatever else is known. A
+target that never answered was never seen. A GPU has no server: "", since several may run on it."""
 
 bounds = Table(
     "bounds",
@@ -66,22 +75,75 @@ events = Table(
     SqlColumn("before", Text),
     SqlColumn("after", Text),
 )
-"""What changed at a target: restart, version, model, state."""
+"""What changed at a target or a GPU: restart, version, model, state, a flag."""
 
 checkpoints = Table(
     "checkpoints",
     metadata,
     SqlColumn("node", Text, primary_key=True),
     SqlColumn("server", Text, primary_key=True),
+    SqlColumn("uuid", Text, primary_key=True),
     SqlColumn("at", Double, nullable=False),
     SqlColumn("state", LargeBinary, nullable=False),
 )
-"""Where the writer stands with a target: written with its rows, so that a restart goes on exactly from there."""
+"""Where the writer stands with a target or a GPU: written with its rows, so that a restart goes on exactly from there.
+"" is the server of a GPU, and the uuid of a server."""
+
+progress = Table(
+    "progress",
+    metadata,
+    SqlColumn("source", Text, primary_key=True),
+    SqlColumn("since", BigInteger, nullable=False),
+    SqlColumn("until", BigInteger, nullable=False),
+)
+"""Which windows were read of a source that can be asked again: all from `since` to `until`."""
+
+rollup_due = Table(
+    "rollup_due",
+    metadata,
+    SqlColumn("tier", String(8), primary_key=True),
+    SqlColumn("start", BigInteger, primary_key=True),
+    SqlColumn("touched", BigInteger, nullable=False),
+)
+"""Hours and days of which finer rows were written since they were rolled up. `touched` counts writes: its update makes
+a writer and the roll-up wait for each other."""
+
+leases = Table(
+    "leases",
+    metadata,
+    SqlColumn("name", String(32), primary_key=True),
+    SqlColumn("holder", Text, nullable=False),
+    SqlColumn("until", Double, nullable=False),
+)
+"""Who may do what only one process should, and for how long yet, by the database's own clock."""
+
+alerts = Table(
+    "alerts",
+    metadata,
+    SqlColumn("fingerprint", String(64), primary_key=True),
+    SqlColumn("starts_at", Double, primary_key=True),
+    SqlColumn("ends_at", Double),
+    SqlColumn("name", Text, nullable=False),
+    SqlColumn("labels", JSON, nullable=False),
+    SqlColumn("annotations", JSON, nullable=False),
+    SqlColumn("last_seen", Double),
+    SqlColumn("delivered_at", Double),
+    SqlColumn("resolved_at", Double),
+    SqlColumn("receiver", Text),
+    SqlColumn("generator_url", Text),
+    Index(None, "starts_at"),
+)
+"""One per firing of an alert. `last_seen` is the newest sample of Prometheus' ALERTS; `delivered_at` and `resolved_at`
+are when Alertmanager told of it, and of its end."""
 
 
 def _sql(column: Column) -> Iterable[SqlColumn[Any]]:
     if isinstance(column, GaugeColumns):
-        return SqlColumn(column.average, Double), SqlColumn(column.maximum, Double)
+        return (
+            SqlColumn(column.average, Double),
+            SqlColumn(column.maximum, Double),
+            SqlColumn(column.readings, Integer),
+        )
     if isinstance(column, CounterColumn):
         return (SqlColumn(column.name, Double),)
     if isinstance(column, HistogramColumn):
@@ -89,7 +151,9 @@ def _sql(column: Column) -> Iterable[SqlColumn[Any]]:
     return (SqlColumn(column.name, JSON(none_as_null=True)),)
 
 
-def _minute(name: str, columns: dict[str, tuple[Column, ...]], *measures: SqlColumn[Any]) -> Table:
+def _rows(name: str, columns: Mapping[str, tuple[Column, ...]], measures: Iterable[SqlColumn[Any]]) -> Table:
+    """One row per series and window."""
+    options: dict[str, Any] = {"postgresql_partition_by": "RANGE (start)"} if name.endswith("_minute") else {}
     return Table(
         name,
         metadata,
@@ -99,11 +163,46 @@ def _minute(name: str, columns: dict[str, tuple[Column, ...]], *measures: SqlCol
         SqlColumn("covered_seconds", Double, nullable=False),
         *measures,
         *chain.from_iterable(_sql(c) for c in chain.from_iterable(columns.values())),
+        **options,
     )
 
 
-engine_minute = _minute("engine_minute", ENGINE_COLUMNS, SqlColumn("increase_seconds", Double, nullable=False))
-"""One row per engine and minute. Counters and histograms hold what `increase_seconds` added."""
+def _increases() -> Iterable[SqlColumn[Any]]:
+    """Counters and histograms hold what these seconds added."""
+    return (SqlColumn("increase_seconds", Double, nullable=False),)
 
-target_minute = _minute("target_minute", TARGET_COLUMNS)
-"""One row per target and minute: was it up, could it be read."""
+
+def _quantiles() -> Iterable[SqlColumn[Any]]:
+    return (SqlColumn(name, Double) for columns in QUANTILE_COLUMNS for name in columns.names)
+
+
+engine_minute = _rows("engine_minute", ENGINE_COLUMNS, _increases())
+engine_hour = _rows("engine_hour", ENGINE_COLUMNS, _increases())
+engine_day = _rows("engine_day", ENGINE_COLUMNS, _increases())
+target_minute = _rows("target_minute", TARGET_COLUMNS, ())
+"""Was it up, could it be read."""
+target_hour = _rows("target_hour", TARGET_COLUMNS, _quantiles())
+target_day = _rows("target_day", TARGET_COLUMNS, _quantiles())
+gpu_minute = _rows("gpu_minute", GPU_COLUMNS, _increases())
+gpu_hour = _rows("gpu_hour", GPU_COLUMNS, _increases())
+gpu_day = _rows("gpu_day", GPU_COLUMNS, _increases())
+
+
+class Tier(StrEnum):
+    """Lengths of windows, the finest first."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+    @property
+    def seconds(self) -> int:
+        return _TIER_SECONDS[self]
+
+
+_TIER_SECONDS = {Tier.MINUTE: 60, Tier.HOUR: 3600, Tier.DAY: 86_400}
+
+
+def rows_table(scope: Scope, tier: Tier) -> Table:
+    """Raises KeyError for a scope without history."""
+    return metadata.tables[f"{scope.value}_{tier.value}"]

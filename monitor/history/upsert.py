@@ -58,9 +58,9 @@ class Upsert:
 
     def checkpoint(self, node: str, server: str, at: float, state: bytes) -> None:
         table = tables.checkpoints
-        insert = self._insert(table).values(node=node, server=server, at=at, state=state)
+        insert = self._insert(table).values(node=node, server=server, uuid="", at=at, state=state)
         upsert = insert.on_conflict_do_update(
-            index_elements=[table.c.node, table.c.server],
+            index_elements=table.primary_key.columns,
             set_={"at": insert.excluded.at, "state": insert.excluded.state},
         )
         self._connection.execute(upsert)

@@ -216,7 +216,7 @@ def test_since_is_rounded_down_to_the_step(history: History, record: Record) -> 
     ("change", "error", "message", "allowed"),
     [
         ({"metric": "requests_runing"}, UnknownMetric, "did you mean 'llm_requests_running'", RUNNING),
-        ({"metric": "gpu_up"}, UnknownMetric, "gpu_up has no history: GPUs have no history yet", RUNNING),
+        ({"metric": "gpu_info"}, UnknownMetric, "gpu_info has no history: it is kept with the series", RUNNING),
         ({"metric": "llm_latency_quantile_seconds"}, UnknownMetric, "quantiles do not merge", TTFT.metric),
         ({"metric": "inferwatch_unmapped_families"}, UnknownMetric, "scrape /metrics", RUNNING),
         ({"group_by": ["modle"]}, UnknownLabel, "has no label 'modle'; did you mean 'model'?", "model"),

@@ -88,3 +88,23 @@ def test_sqlite_waits_keeps_a_write_ahead_log_and_checks_foreign_keys(fresh: Eng
             for name in ("journal_mode", "busy_timeout", "foreign_keys")
         }
     assert pragmas == {"journal_mode": "wal", "busy_timeout": 10_000, "foreign_keys": 1}
+
+
+def test_rows_of_the_first_release_are_kept_on_the_way_up_and_down(fresh: Engine) -> None:
+    with for_writing(fresh).begin() as connection:
+        command.upgrade(alembic_config(connection), "0001")
+        connection.exec_driver_sql(
+            "INSERT INTO series (id, scope, identity, node, server, labels, info) "
+            "VALUES (1, 'target', 'x', 'n', 's', '{}', '{}')"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO target_minute (series_id, start, samples, covered_seconds, up_avg) VALUES (1, 60, 4, 60, 1)"
+        )
+        connection.exec_driver_sql("INSERT INTO checkpoints (node, server, at, state) VALUES ('n', 's', 61.5, 'z')")
+    for to, more in (("head", ", uuid"), ("0001", "")):
+        with for_writing(fresh).begin() as connection:
+            (command.upgrade if to == "head" else command.downgrade)(alembic_config(connection), to)
+            row = "SELECT start, samples, covered_seconds, up_avg, up_max FROM target_minute"
+            assert connection.exec_driver_sql(row).all() == [(60, 4, 60.0, 1.0, None)]
+            kept = connection.exec_driver_sql(f"SELECT node, server, at, state{more} FROM checkpoints").one()
+            assert tuple(kept)[:4] == ("n", "s", 61.5, "z")
