@@ -17,8 +17,9 @@ from exporters.histogram import Histogram, Quantile, quantile
 from exporters.normalise import Identity, Normaliser
 from exporters.tables import FRONTENDS
 from tests.end_to_end.processes import until
-from tests.end_to_end.real_prometheus import Prometheus, prometheus_of, sidecar_of
+from tests.end_to_end.real_prometheus import prometheus_of, sidecar_of
 from tests.end_to_end.recorded import Pages, serving
+from tests.servers.prometheus import Prometheus
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 VLLM = CAPTURES / "vllm" / "0.32.0"

@@ -14,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporters import schema
 from exporters.histogram import Histogram, Quantile, quantile
 from tests.end_to_end.processes import ROOT, free_port
-from tests.end_to_end.real_prometheus import Prometheus, prometheus_of, sidecar_of
+from tests.end_to_end.real_prometheus import prometheus_of, sidecar_of
 from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
 from tests.end_to_end.web import get
+from tests.servers.prometheus import Prometheus
 from tests.services import require
 
 BODIES = {"loaded": (VLLM, "1-mid10"), "after": (VLLM, "2-after"), "dp2": (VLLM_DP, "1-mid03")}

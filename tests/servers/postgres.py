@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 import psycopg
 
 from tests.end_to_end.processes import free_port
-from tests.servers.server import Server
+from tests.servers.server import Server, ran
 from tests.services import require
 
 USER = "inferwatch"
@@ -72,7 +71,7 @@ def postgres_cluster(*, durable: bool = False) -> Iterator[Postgres]:
     with TemporaryDirectory(prefix="inferwatch-pg-") as name:
         if os.geteuid() == 0:
             shutil.chown(name, "postgres", "postgres")
-        _run([*_not_as_root(), initdb, f"{name}/data", f"--username={USER}", "--auth=trust", "--no-sync", *LOCALE])
+        ran([*_not_as_root(), initdb, f"{name}/data", f"--username={USER}", "--auth=trust", "--no-sync", *LOCALE])
         with Postgres(Path(name), durable=durable) as postgres:
             yield postgres
 
@@ -80,8 +79,3 @@ def postgres_cluster(*, durable: bool = False) -> Iterator[Postgres]:
 def _not_as_root() -> tuple[str, ...]:
     """PostgreSQL refuses to run as root."""
     return ("setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups") if os.geteuid() == 0 else ()
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, f"{command}:\n{done.stdout}{done.stderr}"

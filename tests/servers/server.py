@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from tests.end_to_end.processes import Process, running, until
+from tests.end_to_end.processes import DEADLINE, Process, running, until
 from tests.end_to_end.web import get
 
 
@@ -60,3 +61,15 @@ class Server:
 
 def answers(url: str) -> Callable[[], bool]:
     return lambda: get(url).status == 200
+
+
+def written(config: str, file: Path) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(config)
+    return file
+
+
+def ran(command: Sequence[str]) -> None:
+    """A program that prepares a server; where it fails, the error shows what it said."""
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
