@@ -32,6 +32,7 @@ class Code:
 
 
 UNINITIALIZED, NOT_SUPPORTED, NO_DATA, IN_USE, FUNCTION_NOT_FOUND = 1, 3, 21, 19, 13
+GPU_IS_LOST = 15
 
 _NEVER, _DENIED, _NOT_NOW = Verdict.NEVER, Verdict.DENIED, Verdict.NOT_NOW
 _FAILED, _LOST, _OVER = Verdict.FAILED, Verdict.LOST, Verdict.OVER
@@ -50,7 +51,7 @@ CODES: dict[int, Code] = {
     12: Code("library_not_found", _OVER, "the driver's library is not here", "gpu_no_driver"),
     FUNCTION_NOT_FOUND: Code("function_not_found", _NEVER, "the driver is too old for it", "gpu_old_driver"),
     14: Code("corrupted_inforom", _FAILED, "the GPU's own memory of facts is corrupted", "gpu_inforom_corrupted"),
-    15: Code("gpu_is_lost", _LOST, "the GPU is off the bus or does not answer", "gpu_lost"),
+    GPU_IS_LOST: Code("gpu_is_lost", _LOST, "the GPU is off the bus or does not answer", "gpu_lost"),
     16: Code("reset_required", _FAILED, "the GPU needs a reset", "gpu_reset_required"),
     17: Code("operating_system", _FAILED, "the operating system refused"),
     18: Code("version_mismatch", _OVER, "the driver's files and its loaded module differ", "gpu_driver_mismatch"),

@@ -14,6 +14,7 @@ from typing import Any
 
 from exporters.findings import Finding, finding
 from exporters.gpu import session
+from exporters.gpu.away import Away, away
 from exporters.gpu.device import Device, DeviceReading, Facts
 from exporters.gpu.errors import DriverGone, GpuLost
 from exporters.gpu.gathered import Gathered, GpuReading, observation_of
@@ -71,20 +72,20 @@ class NvmlSource:
             return self.without(finding("gpu_timeout", "NVML is still starting"))
         if self._session is None or self._gone is not None:
             return self.without(self._why_not())
-        devices = self._session.devices
+        devices, gone = self._session.devices, self._away(self._session)
         parts = await asyncio.gather(*(self._read(device, deadline) for device in devices.values()))
         if self._gone is not None:
             self._say()
             return self.without(self._why_not())
         units = [unit for part, _ in parts for unit in part]
-        units += [self._down(facts, finding("gpu_lost")) for facts in self._known.values() if facts.uuid not in devices]
+        units += [self._down(self._known[uuid], why) for uuid, why in gone.known.items()]
         on, unknown = await self._servers.on(units, servers, deadline)
         at = self._clock()
         return Gathered(
             at=at,
             available=True,
             gpus=tuple(observation_of(self._node, at, self._with_xids(unit, at), on[unit.uuid]) for unit in units),
-            findings=(*self._session.missing, *unknown, *([] if units else [finding("gpu_none")])),
+            findings=(*gone.unknown, *unknown, *([] if units else [finding("gpu_none")])),
             failed=sum((failed for _, failed in parts), Counter[str]()),
             duration=self._monotonic() - began,
         )
@@ -130,7 +131,11 @@ class NvmlSource:
     def _is_whole(self) -> bool:
         if self._session is None or self._gone is not None or self._lost:
             return False
-        return not any(found.reason == "gpu_lost" for found in self._session.missing)
+        return not self._away(self._session).may_come_back
+
+    def _away(self, current: session.Session) -> Away:
+        here = [device.facts for device in current.devices.values()]
+        return away(self._known.values(), here, current.unopened)
 
     def _is_reading(self) -> bool:
         """NVML must not be shut down under a call."""
@@ -153,8 +158,9 @@ class NvmlSource:
         for uuid in self._known.keys() & self._session.devices.keys() - well:
             _log.info("gpu: %s is back", uuid)
         self._lost = set()
+        named = {u.uuid: Facts(u.uuid, str(u.index), {}) for u in self._session.unopened if u.uuid}
         # A new one: it may be gone through at this moment by somebody who did not wait.
-        self._known = self._known | {uuid: device.facts for uuid, device in self._session.devices.items()}
+        self._known = named | self._known | {uuid: device.facts for uuid, device in self._session.devices.items()}
 
     async def _read(self, device: Device, deadline: float) -> _Part:
         facts = device.facts

@@ -1,4 +1,4 @@
-"""NVML from its start to its shutdown: the GPUs that it found, and what it said of those that it could not open."""
+"""NVML from its start to its shutdown: the GPUs that it found, and those that it could not open."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from exporters.findings import Finding, finding
 from exporters.gpu import binding
 from exporters.gpu.attempts import raise_for
+from exporters.gpu.away import Unopened
 from exporters.gpu.device import Device, Facts
-from exporters.gpu.errors import DriverGone, GpuLost, code_of
+from exporters.gpu.errors import GPU_IS_LOST, DriverGone, GpuLost, code_of
 from exporters.gpu.events import Events
 from exporters.gpu.gathered import pci_address
 from exporters.gpu.xids import XidCounts
@@ -22,11 +22,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Session:
-    """`missing`: what is said of GPUs that are there by number and could not be opened."""
-
     nvml: Any
     devices: dict[str, Device]
-    missing: tuple[Finding, ...]
+    unopened: tuple[Unopened, ...]
     events: Events
 
     def close(self) -> bool:
@@ -60,24 +58,20 @@ def start(counts: XidCounts, *, clock: Callable[[], float], monotonic: Callable[
 def _found(nvml: Any, counts: XidCounts, clock: Callable[[], float], monotonic: Callable[[], float]) -> Session:
     driver = _driver(nvml)
     devices: dict[str, Device] = {}
-    missing: list[Finding] = []
+    unopened: list[Unopened] = []
     for index in range(nvml.nvmlDeviceGetCount()):
+        uuid = ""
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            facts = _facts(nvml, handle, index, driver)
-            devices[facts.uuid] = Device(nvml, handle, facts, monotonic)
+            uuid = str(nvml.nvmlDeviceGetUUID(handle))
+            devices[uuid] = Device(nvml, handle, _facts(nvml, handle, uuid, index, driver), monotonic)
         except GpuLost:
-            missing.append(finding("gpu_lost", f"GPU {index}"))
+            unopened.append(Unopened(index, code_of(GPU_IS_LOST), uuid))
         except nvml.NVMLError as error:
-            missing.append(_missing(index, error.value))
+            unopened.append(Unopened(index, code_of(error.value), uuid))
     events = Events(nvml, counts, clock)
     events.start(devices.values())
-    return Session(nvml, devices, tuple(missing), events)
-
-
-def _missing(index: int, number: int) -> Finding:
-    code = code_of(number)
-    return finding(code.finding or "gpu_read_failed", f"GPU {index}: {code.meaning}")
+    return Session(nvml, devices, tuple(unopened), events)
 
 
 def _driver(nvml: Any) -> dict[str, str]:
@@ -86,9 +80,7 @@ def _driver(nvml: Any) -> dict[str, str]:
     return info | ({"cuda": f"{cuda // 1000}.{cuda % 1000 // 10}"} if cuda else {})
 
 
-def _facts(nvml: Any, handle: Any, index: int, driver: dict[str, str]) -> Facts:
-    """Raises NVML's errors where it does not even tell its uuid."""
-    uuid = str(nvml.nvmlDeviceGetUUID(handle))
+def _facts(nvml: Any, handle: Any, uuid: str, index: int, driver: dict[str, str]) -> Facts:
     pci = _optional(nvml, nvml.nvmlDeviceGetPciInfo_v3, handle)
     info = {
         "name": _optional(nvml, nvml.nvmlDeviceGetName, handle),

@@ -67,7 +67,11 @@ def told(gathered: Gathered) -> dict[str, object]:
 
 
 def by_reason(findings: Iterable[Finding]) -> dict[str, str]:
-    return {f.reason: f.detail for f in findings}
+    """Details, all of them where there are several findings of a reason."""
+    told: dict[str, list[str]] = {}
+    for found in findings:
+        told.setdefault(found.reason, []).append(found.detail)
+    return {reason: " | ".join(details) for reason, details in told.items()}
 
 
 if __name__ == "__main__":

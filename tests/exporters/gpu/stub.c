@@ -7,6 +7,7 @@
  *   G field.ID[.SCOPE] N           a field's value; field.ID.type and field.ID.err change its type and its error
  *   G mig 1, G mig.I.KEY N         MIG is on; instance I exists where it has a key
  *   G xid N, G xid.seq K           an XID event, once for each K
+ *   -1 number.I G                  GPU G has number I, as where one before it fell off the bus
  * NVML_CALLS names a file to which each call is added as "FUNCTION GPU". -DOLD_DRIVER leaves newer functions out.
  */
 #include <stdint.h>
@@ -96,8 +97,9 @@ EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *v) { *v = 12080; return begin(
 EXPORT int nvmlDeviceGetCount_v2(unsigned *n) { *n = (unsigned)get(-1, "count", 0); return begin(-1, __func__); }
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, device **out) {
     if (index >= GPUS) return INVALID;
-    int error = begin((int)index, __func__);
-    *out = &gpus[index];
+    char k[16]; snprintf(k, sizeof k, "number.%u", index);
+    int g = (int)get(-1, k, index), error = begin(g, __func__);
+    *out = &gpus[g];
     return error;
 }
 
