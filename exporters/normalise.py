@@ -76,6 +76,11 @@ class Reading:
     def available(self) -> bool:
         return self.plan.available
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether a series that is not here does not exist yet: so it is on an empty page too."""
+        return self.available or any(f.reason == "empty_body" for f in self.findings)
+
     @cached_property
     def values(self) -> dict[Series, float]:
         pairs = zip(self.plan.scalars, self.scalar_values, strict=True)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 from exporters import detect, pageless, probe
@@ -206,7 +207,9 @@ class Target:
         if not isinstance(reading, Reading) or not reading.available:
             outcome.findings.append(pageless.why(answer.reason, detail, frontend, self._side))
         if isinstance(reading, Reading):
-            self._take(outcome, reading)
+            # There is no page that could be empty.
+            found = tuple(f for f in reading.findings if f.reason != "empty_body")
+            self._take(outcome, replace(reading, findings=found))
 
     async def _normalise(self, outcome: Outcome, body: Body, deadline: float) -> None:
         reading = await self._reading(body, deadline)
@@ -277,15 +280,14 @@ class Target:
 
     def _take(self, outcome: Outcome, reading: Reading) -> None:
         outcome.reading = reading
-        if not reading.available:
-            told = {f.reason for f in outcome.findings}
-            outcome.findings += [f for f in reading.findings if not told or f.reason != "empty_body"]
+        if reading.available:
+            outcome.findings = [f for f in outcome.findings if f.reason != "empty_body"]
+        outcome.findings += reading.findings
+        if not reading.is_complete:
             return
-        outcome.findings = [f for f in outcome.findings if f.reason != "empty_body"] + list(reading.findings)
-        outcome.recent = self._recent.advance(
-            outcome.at, reading.values, reading.histograms, start_time=reading.start_time
-        )
-        self._before = reading
+        recent = self._recent.advance(outcome.at, reading.values, reading.histograms, start_time=reading.start_time)
+        if reading.available:
+            outcome.recent, self._before = recent, reading
 
     async def _settle(self, deadline: float) -> None:
         patience = _SETTLE_SECONDS if self._patience is None else self._patience

@@ -65,6 +65,8 @@ def _windowed(readings: Sequence[Reading], interval: float) -> dict[Series, floa
     recent = Recent()
     found: dict[Series, float] = {}
     for i, reading in enumerate(readings):
+        if not reading.is_complete:
+            continue
         at = origin + i * interval
         found = recent.advance(at, reading.values, reading.histograms, start_time=reading.start_time)
     return found

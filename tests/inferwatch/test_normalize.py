@@ -58,6 +58,29 @@ def test_one_file_alone_is_a_base_line_without_a_window(inferwatch: Command) -> 
     assert not names & {"llm_prefix_cache_hit_ratio", "llm_latency_quantile_seconds"}
 
 
+SGLANG = (
+    'sglang:num_running_reqs{model_name="m"} 1\n'
+    'sglang:prompt_tokens_total{model_name="m"} 800\n'
+    'sglang:cached_tokens_total{model_name="m"} 200\n'
+)
+
+
+@pytest.mark.parametrize("before", ["", 'sglang:num_running_reqs{model_name="m"} 0\n'], ids=["empty", "gauges alone"])
+def test_what_a_fresh_page_does_not_show_counts_in_full(inferwatch: Command, tmp_path: Path, before: str) -> None:
+    files = write(tmp_path, "fresh.prom", before), write(tmp_path, "busy.prom", SGLANG)
+    ran = inferwatch("normalize", "--frontend", "sglang", "--interval", "15", *files)
+    assert ran.status == 0
+    assert values(ran.out)["llm_prefix_cache_hit_ratio", ""] == 200 / 800
+
+
+@pytest.mark.parametrize("before", ["node_load1 0.5\n", "vllm:num_requests_running 1\n"])
+def test_what_follows_a_page_of_something_else_is_a_base_line(inferwatch: Command, tmp_path: Path, before: str) -> None:
+    files = write(tmp_path, "other.prom", before), write(tmp_path, "busy.prom", SGLANG)
+    found = values(inferwatch("normalize", "--frontend", "sglang", *files).out)
+    assert found["llm_prompt_tokens_total", ""] == 800
+    assert ("llm_prefix_cache_hit_ratio", "") not in found
+
+
 def test_files_further_apart_than_the_window_count_only_the_last_step(inferwatch: Command) -> None:
     """From 1-mid10 to 2-after 320 - 18 first tokens were seen, none of them before."""
     both = inferwatch("normalize", "--interval", "400", FRESH, LOADED, AFTER).out
