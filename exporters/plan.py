@@ -21,6 +21,7 @@ from exporters.schema import PHASE_OF_METRIC, Type
 from exporters.table import Field, Fold, Frontend, Json, Label, Quality, Ratio, Source, Term, marks, terms, walk
 from exporters.table import Series as SeriesTerm
 from exporters.wire import Page, families, index, parse_version, stem
+from exporters.worth import worth
 
 _MAX_UNMAPPED_TOLD = 10
 
@@ -308,7 +309,7 @@ class _Planner:
             return self._ratio_status(entry, source, source.parts[0])
         if source is not None and yielded:
             names = ", ".join(dict.fromkeys(filter(None, self._compiler.names(source))))
-            return FieldStatus(entry.metric, names, source.quality.value, source.note)
+            return FieldStatus(entry.metric, names, *worth(self._frontend, self._page, entry.metric, source))
         return FieldStatus(entry.metric, "", Quality.UNAVAILABLE.value, self._why_missing(entry, source))
 
     def _ratio_status(self, entry: Field, source: Source, ratio: Ratio) -> FieldStatus:

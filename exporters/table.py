@@ -18,6 +18,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from exporters.rhythm import Rhythm
+
 
 class Fold(StrEnum):
     """What to do with a label whose values split one thing into several series."""
@@ -300,24 +302,6 @@ class Document:
     """Reading takes the records away from whoever reads next: one poller, nobody else."""
     older: str = ""
     """The path in older releases, asked for where `path` is not found."""
-
-
-class TokenTiming(StrEnum):
-    LIVE = "live"
-    FINISH = "finish"
-
-
-@dataclass(frozen=True, slots=True)
-class Rhythm:
-    """How fresh the server's numbers are."""
-
-    token_timing: TokenTiming = TokenTiming.LIVE
-    live_since: str = ""
-    """The first release with live counters of generated tokens; those before it count at finish."""
-    gauge_seconds: float = 0.0
-    gauge_steps: int = 0
-    sticky_when_idle: tuple[str, ...] = ()
-    """Schema gauges that keep their last value when the server has nothing to do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,9 @@ since 0.14.0, the reason NOT_SUPPORTED since 0.15.0.
 
 from __future__ import annotations
 
+from math import inf
+
+from exporters.rhythm import Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
     Document,
@@ -19,10 +22,8 @@ from exporters.table import (
     Quality,
     Ratio,
     Reason,
-    Rhythm,
     Series,
     Source,
-    TokenTiming,
     Trap,
 )
 
@@ -33,6 +34,18 @@ _ENGINE_INFO = "engine_info"
 _TOO_OLD = "this release is too old: exposed since {}"
 _SINCE_0_10 = ("iter_token_latency",)
 _SINCE_0_15 = ("request_success_total{finished_reason=ResponseType.NOT_SUPPORTED}",)
+
+_GAUGES = (
+    "llm_kv_cache_utilization_ratio",
+    "llm_requests_running",
+    "llm_requests_waiting",
+    "llm_requests_waiting_api",
+)
+_SECONDS = 10.0
+_REFRESHES = (
+    Refresh(_GAUGES, seconds=_SECONDS, needs=_SINCE_0_10, releases="0.10.0 and later"),
+    Refresh(_GAUGES, on="with each output of the engine", idle_seconds=inf, releases="0.9.2"),
+)
 
 
 def _since(release: str) -> tuple[Reason, ...]:
@@ -76,12 +89,7 @@ _FIELDS = (
             quality=_APPROXIMATE,
             note=f"{_TURBOMIND}; pytorch {_PYTORCH}",
         ),
-        Source(Series("gpu_cache_usage_perc"), needs=_SINCE_0_10, quality=_APPROXIMATE, note=_PREFIX_KEPT),
-        Source(
-            Series("gpu_cache_usage_perc"),
-            quality=_APPROXIMATE,
-            note=f"keeps its last value when idle; {_PREFIX_KEPT}",
-        ),
+        Source(Series("gpu_cache_usage_perc"), quality=_APPROXIMATE, note=_PREFIX_KEPT),
         definition="A ratio in spite of `perc`, as of the last refresh. Blocks or bytes of live requests; before 0.18, "
         "and with turbomind, what is kept for prefix reuse counts too, and "
         "LMDEPLOY_ENABLE_REQUEST_CACHE_USAGE_METRIC=0 brings that back. Judge it together with llm_requests_waiting.",
@@ -98,8 +106,7 @@ _FIELDS = (
     ),
     Field(
         "llm_requests_running",
-        Source(_RUNNING, needs=_SINCE_0_10),
-        Source(_RUNNING, quality=_APPROXIMATE, note="keeps its last value when idle"),
+        Source(_RUNNING),
         definition="Sequences in the running batch as of the last refresh. Since 0.11.1 those that run, before those "
         "that hold their blocks. Turbomind with several data-parallel ranks shows rank 0 alone.",
     ),
@@ -177,8 +184,8 @@ _FIELDS = (
             _FAILED,
             needs=("num_requests_failed",),
             quality=_APPROXIMATE,
-            note=f"{_ONE_SUCCESS}; unknown holds cancelled, aborted and failed ones in one number that is up to 10 s "
-            "old, since 0.13 also requests refused as too long or invalid",
+            note=f"{_ONE_SUCCESS}; unknown holds cancelled, aborted and failed ones in one number that is up to "
+            f"{_SECONDS:g} s old, since 0.13 also requests refused as too long or invalid",
         ),
         Source(
             _SUCCEEDED,
@@ -198,7 +205,7 @@ _FIELDS = (
         missing=(
             Reason(
                 "failed and cancelled requests are counted in llm_requests_finished_total (reason unknown), and gauges "
-                "up to 10 s older than counters leave no meaningful rest",
+                f"up to {_SECONDS:g} s older than counters leave no meaningful rest",
                 needs=("num_requests_failed",),
             ),
             Reason("before 0.12.3 vanished requests cannot be told from those in the API queue"),
@@ -303,9 +310,10 @@ _TRAPS = (
          "llm_requests_waiting adds it; llm_requests_waiting_api shows it alone."),
     Trap("Time to first token and request duration start after the API queue",
          "Both are `approximate`; llm_requests_waiting_api tells when they mislead."),
-    Trap("Gauges are set every 10 seconds", "Stated as the table's rhythm; counters and histograms are live."),
+    Trap("Gauges are set every 10 seconds", "They are `approximate` and say so; in the first 10 s "
+         "after a start they are 0. Counters and histograms are live."),
     Trap("0.9.2 sets gauges with each output and keeps them when idle: KV use, running, one request unfinished",
-         "The notes of these fields say so; KV use is listed as sticky."),
+         "They are `approximate` and say so."),
     Trap("gpu_cache_usage_perc is a ratio, and has four meanings by release and engine",
          "Told apart by what else the page and /distserve/engine_info show; `approximate`, the note says which. 0.17 "
          "and 0.18 pages are alike, so one note names both."),
@@ -382,6 +390,6 @@ LMDEPLOY = Frontend(
     ),
     flags={"batch": "--max-batch-size", "kv_memory": "--cache-max-entry-count", "prefix_caching":
            "--enable-prefix-caching", "statistics": "--disable-metrics", "context": "--session-len"},
-    rhythm=Rhythm(TokenTiming.LIVE, gauge_seconds=10.0, sticky_when_idle=("llm_kv_cache_utilization_ratio",)),
+    rhythm=Rhythm(TokenTiming.LIVE, gauges=_REFRESHES),
     traps=_TRAPS,
 )  # fmt: skip

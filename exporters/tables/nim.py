@@ -6,6 +6,7 @@ on (`vllm:…`): such a page is vLLM's.
 
 from __future__ import annotations
 
+from exporters.rhythm import Rhythm, TokenTiming
 from exporters.table import (
     Document,
     Field,
@@ -16,10 +17,8 @@ from exporters.table import (
     Keep,
     Over,
     Quality,
-    Rhythm,
     Series,
     Source,
-    TokenTiming,
     Trap,
 )
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import inf
+
+from exporters.rhythm import Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
     Document,
@@ -17,11 +20,9 @@ from exporters.table import (
     Ratio,
     Read,
     Reason,
-    Rhythm,
     Series,
     Source,
     Term,
-    TokenTiming,
     Trap,
 )
 
@@ -77,6 +78,35 @@ def _last_writer(term: Term, *, needs: tuple[str, ...] = (), note: str = "") -> 
 _ADDED_UP = ("num_running_reqs{engine_type}",)
 """Lacking in 0.4.0 to 0.4.3, whose gauges of requests add up over processes."""
 
+_REPORTED = (
+    "llm_kv_cache_utilization_ratio",
+    "llm_requests_running",
+    "llm_requests_waiting",
+    "llm_lora_adapters_running",
+)
+_STEPS, _STEPS_FLAG, _IDLE_SECONDS = 40, "--decode-log-interval", 30.0
+_REPORTS = (
+    Refresh(
+        _REPORTED,
+        on="at a prefill batch, when the running batch empties",
+        steps=_STEPS,
+        flag=_STEPS_FLAG,
+        idle_seconds=_IDLE_SECONDS,
+        needs=("version>=0.5.16",),
+        releases="0.5.16 and later",
+    ),
+    Refresh(
+        _REPORTED,
+        on="at a prefill batch",
+        steps=_STEPS,
+        flag=_STEPS_FLAG,
+        idle_seconds=_IDLE_SECONDS,
+        needs=_ADDED_UP,
+        releases="0.4.4 and later",
+    ),
+    Refresh(_REPORTED, on="at a prefill batch", steps=_STEPS, idle_seconds=inf, releases="before 0.4.4"),
+)
+
 
 def _waiting(*queues: str) -> Calc:
     names = ("num_queue_reqs", "num_grammar_queue_reqs", *queues)
@@ -94,8 +124,7 @@ _FIELDS = (
         ),
         *_last_writer(Series("token_usage"), note="the fullest of the pools where a model has several; two decimals"),
         missing=_NOT_YET,
-        definition="Tokens of live requests; a prefix kept only for reuse counts as free, so it is 0 when idle. As of "
-        "the last report: a prefill batch, or every 40 decode steps.",
+        definition="Tokens of live requests; a prefix kept only for reuse counts as free, so it is 0 when idle.",
     ),
     Field(
         "llm_kv_cache_capacity_tokens",
@@ -116,8 +145,8 @@ _FIELDS = (
         "llm_requests_running",
         *_last_writer(Series("num_running_reqs"), needs=_ADDED_UP),
         missing=_NOT_YET,
-        definition="The running batch at the last report: every 40 decode steps, or at a prefill batch without the "
-        "requests that this batch starts. On a prefill server the batch being prefilled.",
+        definition="The running batch at the last report; a prefill batch reports it without the requests that it "
+        "starts. On a prefill server the batch being prefilled.",
     ),
     Field(
         "llm_requests_waiting",
@@ -396,7 +425,7 @@ _TRAPS = (
     Trap("cache_hit_rate is the last prefill batch, 0 after decode reports, or kept for ever",
          "Counters over 5 minutes are used; the gauge only before 0.4.4, as `last_batch`."),
     Trap("Gauges are refreshed by a prefill batch or every 40 decode steps (--decode-log-interval), and when idle "
-         "after 30 s", "Stated as the table's rhythm; running requests, waiting ones and KV use are listed as sticky."),
+         "after 30 s", "They are `approximate`, and say how old they may be."),
     Trap("gen_throughput keeps its last value when idle", "Not used: token counters tell throughput."),
     Trap("token_usage is rounded to two decimals and leaves out the evictable prefix cache",
          "num_used_tokens by capacity is preferred (since 0.5.6); said in the definition."),
@@ -520,14 +549,6 @@ SGLANG = Frontend(
     ),
     flags={"batch": "--max-running-requests", "kv_memory": "--mem-fraction-static", "prefix_caching":
            "--disable-radix-cache", "statistics": "--enable-metrics", "context": "--context-length"},
-    rhythm=Rhythm(
-        TokenTiming.LIVE,
-        live_since="0.5.7",
-        gauge_steps=40,
-        sticky_when_idle=(
-            "llm_kv_cache_utilization_ratio", "llm_requests_running", "llm_requests_waiting",
-            "llm_lora_adapters_running", "llm_prefix_cache_hit_ratio",
-        ),
-    ),
+    rhythm=Rhythm(TokenTiming.LIVE, live_since="0.5.7", gauges=_REPORTS),
     traps=_TRAPS,
 )  # fmt: skip

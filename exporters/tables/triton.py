@@ -6,6 +6,9 @@ one LLM; requests enter at one of them, the *entry*, and the engine is another: 
 
 from __future__ import annotations
 
+from math import inf
+
+from exporters.rhythm import Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
     Document,
@@ -22,10 +25,8 @@ from exporters.table import (
     Ratio,
     Read,
     Reason,
-    Rhythm,
     Series,
     Source,
-    TokenTiming,
     Trap,
 )
 
@@ -66,7 +67,6 @@ _FAILURES = Series(
 _PENDING = Series("inference_pending_request_count", _ENTRY)
 _PROMPT_TOKENS = Series("llm_input_token_len_sum", _ENGINE)
 
-_STALE = "as of the last iteration: it keeps its value when the server falls idle"
 _QUEUE_HIDDEN = "requests in the engine's own queue are not exposed: too small, often 0 while requests wait"
 _OUTCOME = "whether a success ended by stop or length is not told; an ensemble may count one failure twice"
 _FROM_STATS = f"/v2/models/stats does not tell cancelled requests from failed ones; {_OUTCOME}"
@@ -82,7 +82,7 @@ _NO_HISTOGRAM = "Triton has no histogram of it, only totals and, with summary_la
 _FIELDS = (
     Field(
         "llm_kv_cache_utilization_ratio",
-        Source(Calc("/", _blocks("used"), _blocks("max")), quality=_DERIVED, note=f"used / all blocks, {_STALE}"),
+        Source(Calc("/", _blocks("used"), _blocks("max")), quality=_DERIVED, note="used / all blocks"),
         missing=_NO_ENGINE,
         definition="Blocks in use / all blocks.",
     ),
@@ -93,7 +93,7 @@ _FIELDS = (
     ),
     Field(
         "llm_requests_running",
-        Source(_requests("scheduled"), quality=_APPROXIMATE, note=_STALE),
+        Source(_requests("scheduled")),
         missing=_NO_ENGINE,
         definition="Requests in the batch of the last iteration.",
     ),
@@ -262,7 +262,7 @@ _TRAPS = (
          "unknown age merge with nothing."),
     Trap("Until the first iteration the block counts and limits are 0",
          "0 stands for unknown there; use is told once there are blocks."),
-    Trap("The last iteration's values stay when the load ends", "They are listed as sticky."),
+    Trap("The last iteration's values stay when the load ends", "They are `approximate`, and say so."),
     Trap("waiting = active - scheduled, and may fall below 0", "0 is the least; releases before 0.18 are computed so."),
     Trap("Requests queued inside the engine are not exposed, and Triton's pending count does not know them",
          "llm_requests_waiting is `approximate`: it may read 0 while requests wait."),
@@ -327,8 +327,15 @@ TRITON = Frontend(
            "context": "max_seq_len of the engine"},
     rhythm=Rhythm(
         TokenTiming.FINISH,
-        gauge_seconds=0.1,
-        sticky_when_idle=("llm_kv_cache_utilization_ratio", "llm_requests_running", "llm_requests_waiting"),
+        gauges=(
+            Refresh(
+                ("llm_kv_cache_utilization_ratio", "llm_requests_running", "llm_requests_waiting"),
+                seconds=0.1,
+                flag="stats_check_period_ms of the model",
+                idle_seconds=inf,
+                needs=("trt_llm_request_metrics",),
+            ),
+        ),
     ),
     traps=_TRAPS,
 )  # fmt: skip

@@ -7,6 +7,9 @@ JSON statistics at /metrics, older than all of them, have what the first two lac
 
 from __future__ import annotations
 
+from math import inf
+
+from exporters.rhythm import Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
     Document,
@@ -23,10 +26,8 @@ from exporters.table import (
     Ratio,
     Read,
     Reason,
-    Rhythm,
     Series,
     Source,
-    TokenTiming,
     Trap,
 )
 
@@ -61,9 +62,10 @@ _BLOCK_SIZE, _BLOCK_SIZE_STAT = Series("kv_cache_tokens_per_block"), _stat("kvCa
 _REUSED = Series("kv_cache_reused_blocks_total")
 _REUSED_STAT = _stat("kvCacheStats.reusedBlocks", Over.HELD)
 
-_STALE = (
-    "as of the last finished request: it keeps its value when the server falls idle, and stands still during one long "
-    "generation"
+_AT_FINISH = Refresh(
+    ("llm_kv_cache_utilization_ratio", "llm_requests_running", "llm_requests_waiting"),
+    on="when a request finishes, so it stands still during one long generation",
+    idle_seconds=inf,
 )
 _POLLED = "of the last iteration read; an empty answer reads as idle, also where somebody else took the records"
 _LOSSY = "iterations that overflowed the server's queue, or that somebody else read, are missing"
@@ -95,7 +97,7 @@ _HISTOGRAM_MISSING = (
 _FIELDS = (
     Field(
         "llm_kv_cache_utilization_ratio",
-        Source(Series("kv_cache_utilization"), quality=_APPROXIMATE, note=_STALE),
+        Source(Series("kv_cache_utilization")),
         Source(
             Calc("/", _stat("kvCacheStats.usedNumBlocks"), _stat("kvCacheStats.maxNumBlocks")),
             quality=_DERIVED,
@@ -116,8 +118,8 @@ _FIELDS = (
     ),
     Field(
         "llm_requests_running",
-        Source(_SCHEDULED, quality=_APPROXIMATE, note=_STALE),
-        Source(_RUNNING, quality=_APPROXIMATE, note=f"requests admitted, in the batch or not; {_STALE}"),
+        Source(_SCHEDULED),
+        Source(_RUNNING, quality=_APPROXIMATE, note="requests admitted, in the batch or not"),
         Source(_SCHEDULED_STAT, quality=_APPROXIMATE, note=_POLLED),
         missing=_NOT_YET,
         definition="Requests in the batch of the last iteration; with overlap scheduling that is one behind.",
@@ -126,10 +128,10 @@ _FIELDS = (
         "llm_requests_waiting",
         Source(
             Calc("+", Series("num_requests_waiting"), Calc("-", _RUNNING, _SCHEDULED, floor=0)),
-            quality=_APPROXIMATE,
-            note=f"queued, and admitted without being in the batch; {_STALE}",
+            quality=_DERIVED,
+            note="queued, and admitted without being in the batch",
         ),
-        Source(Series("num_requests_waiting"), quality=_APPROXIMATE, note=f"queued only; {_STALE}"),
+        Source(Series("num_requests_waiting"), quality=_APPROXIMATE, note="queued only"),
         Source(
             Calc("+", _stat("numQueuedRequests", idle=0.0), Calc("-", _ACTIVE_STAT, _SCHEDULED_STAT, floor=0)),
             quality=_APPROXIMATE,
@@ -353,7 +355,7 @@ _TRAPS = (
     Trap("With attention data parallelism there is one JSON record per rank",
          "attentionDpRank is the engine; without it only rank 0 is told."),
     Trap("Gauges are refreshed when a request finishes and never fall to 0 at idle",
-         "They are `approximate`, and listed as sticky."),
+         "They are `approximate`, and say so."),
     Trap("The page is empty until the first request finishes",
          "Finding empty_body, a warning; config_info and a 0 of prompt_cached_tokens_total come first since 2026."),
     Trap("Without return_perf_metrics, and before 1.1, /prometheus/metrics is a 404",
@@ -451,9 +453,6 @@ TRTLLM_SERVE = Frontend(
     flags={"batch": "--max_batch_size", "kv_memory": "--kv_cache_free_gpu_memory_fraction", "prefix_caching":
            "kv_cache_config.enable_block_reuse", "statistics": "return_perf_metrics, enable_iter_perf_stats",
            "context": "--max_seq_len"},
-    rhythm=Rhythm(
-        TokenTiming.FINISH,
-        sticky_when_idle=("llm_kv_cache_utilization_ratio", "llm_requests_running", "llm_requests_waiting"),
-    ),
+    rhythm=Rhythm(TokenTiming.FINISH, gauges=(_AT_FINISH,)),
     traps=_TRAPS,
 )  # fmt: skip

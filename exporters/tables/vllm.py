@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporters.rhythm import Rhythm, TokenTiming
 from exporters.table import (
     Calc,
     Document,
@@ -19,10 +20,8 @@ from exporters.table import (
     Ratio,
     Read,
     Reason,
-    Rhythm,
     Series,
     Source,
-    TokenTiming,
     Trap,
 )
 

@@ -3,11 +3,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from exporters import schema
-from exporters.table import Document, Field, Frontend, Reason, Source, TokenTiming
+from exporters.rhythm import Refresh, TokenTiming
+from exporters.table import Document, Field, Frontend, Reason, Source
+from exporters.worth import quality_of_late, refreshes
 from inferwatch.reference.markdown import bullets, code, number, page, table
 from inferwatch.reference.terms import condition, describe, fold, wire_name
 
 _NOT_MEASURED = "not measured"
+_LATE = "refreshed by its [rhythm](#rhythm)"
 
 
 def frontend_page(frontend: Frontend) -> str:
@@ -76,16 +79,18 @@ def _field(frontend: Frontend, field: Field) -> str:
     lines = [f"### {field.metric}", ""]
     if field.definition:
         lines += [field.definition, ""]
-    lines += [f"{i}. {_source(frontend, source)}" for i, source in enumerate(field.sources, 1)]
+    lines += [f"{i}. {_source(frontend, field.metric, source)}" for i, source in enumerate(field.sources, 1)]
     lines += ["", *(_missing(frontend, reason) for reason in field.missing)] if field.missing else []
     return "\n".join(lines)
 
 
-def _source(frontend: Frontend, source: Source) -> str:
+def _source(frontend: Frontend, metric: str, source: Source) -> str:
     text = ", and ".join(describe(frontend, part) for part in source.parts)
     when = condition(frontend, source.needs, source.lacks)
     text += f", {when}" if when else ""
-    return f"{text}: *{source.quality.value}*" + (f"; {source.note}" if source.note else "")
+    late = refreshes(frontend, metric, source)
+    quality = quality_of_late(source) if late else source.quality
+    return "; ".join(filter(None, (f"{text}: *{quality.value}*", source.note, _LATE if late else "")))
 
 
 def _missing(frontend: Frontend, reason: Reason) -> str:
@@ -122,13 +127,13 @@ def _rhythm(frontend: Frontend) -> list[str]:
     live = rhythm.token_timing is TokenTiming.LIVE
     since = f" since {rhythm.live_since}, before that only when a request finishes" if rhythm.live_since else ""
     lines = ["Token counters move " + (f"while requests run{since}." if live else "only when a request finishes.")]
-    if rhythm.gauge_seconds:
-        lines.append(f"Gauges are refreshed every {number(rhythm.gauge_seconds)} seconds.")
-    if rhythm.gauge_steps:
-        lines.append(f"Gauges are refreshed every {rhythm.gauge_steps} engine steps.")
-    if rhythm.sticky_when_idle:
-        lines.append(f"These keep their last value when the server has nothing to do: {code(rhythm.sticky_when_idle)}.")
+    lines += [_refresh(frontend, refresh) for refresh in rhythm.gauges]
     return ["## Rhythm", bullets(lines)]
+
+
+def _refresh(frontend: Frontend, refresh: Refresh) -> str:
+    when = condition(frontend, refresh.needs, ())
+    return f"{code(refresh.metrics)}{f', {when}' if when else ''}: {refresh.told}."
 
 
 def _traps(frontend: Frontend) -> list[str]:

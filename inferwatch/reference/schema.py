@@ -14,7 +14,7 @@ _SCOPES = {
 _QUALITIES = {
     "exact": "the server's own value, in the schema's meaning",
     "derived": "computed from other values of the server",
-    "approximate": "a value with a somewhat different meaning; the source says which",
+    "approximate": "a value with a somewhat different meaning or age; the source says which",
     "last_batch": "only the server's last batch",
     "unavailable": "not there; the reason says why and what to do",
 }

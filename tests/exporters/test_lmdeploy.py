@@ -72,6 +72,9 @@ COUNTERS = {
     "llm_spec_decode_draft_tokens_total": "spec_decode_num_draft_tokens_total",
     "llm_spec_decode_accepted_tokens_total": "spec_decode_num_accepted_tokens_total",
 }
+LATE = (
+    "llm_requests_running", "llm_requests_waiting", "llm_requests_waiting_api", "llm_kv_cache_utilization_ratio",
+)  # fmt: skip
 FINISHED = 'request_success_total{finished_reason="ResponseType.FINISH"}'
 
 
@@ -232,7 +235,7 @@ def test_an_api_queue_below_zero_is_empty() -> None:
 @pytest.mark.parametrize(
     ("name", "bodies", "said"),
     [
-        ("0.9.2/mid-2.prom", {}, "keeps its last value when idle"),
+        ("0.9.2/mid-2.prom", {}, "with prefix caching on, blocks kept for reuse count as used"),
         ("0.14.0/fresh.prom", {}, "with prefix caching on, blocks kept for reuse count as used"),
         ("0.18.0/mid-2.prom", {}, "turbomind: bytes of live cache objects"),
         ("0.18.0/mid-2.prom", {"engine_info": ENGINE_INFO}, "pytorch 0.15 to 0.17: with prefix caching on"),
@@ -349,9 +352,30 @@ def test_latencies_that_leave_out_the_api_queue_say_so(metric: str) -> None:
 def test_gauges_of_the_oldest_release_that_stick_when_idle_are_marked() -> None:
     reading = normalise("0.9.2/idle.prom")
     assert total(reading, "llm_kv_cache_utilization_ratio") == pytest.approx(0.0225)
-    assert "idle" in status(reading, "llm_kv_cache_utilization_ratio")[1]
-    assert status(reading, "llm_requests_running") == ("approximate", "keeps its last value when idle")
-    assert status(normalise("0.18.0/idle.prom"), "llm_requests_running") == ("exact", "")
+    sticks = "refreshed with each output of the engine; keeps its value when the server falls idle (0.9.2)"
+    assert status(reading, "llm_requests_running") == ("approximate", sticks)
+    for metric in LATE:
+        assert status(reading, metric)[0] == "approximate"
+        assert status(reading, metric)[1].endswith(sticks)
+
+
+@pytest.mark.parametrize("name", [n for n in (*PAGES, *REWRITTEN) if release_of(n) != "0.9.2"])
+def test_gauges_of_all_later_releases_are_told_and_say_that_they_are_up_to_10_seconds_old(name: str) -> None:
+    reading = normalise(name)
+    assert status(reading, "llm_requests_running") == ("approximate", "refreshed every 10 s (0.10.0 and later)")
+    for metric in LATE:
+        assert total(reading, metric) is not None
+        assert status(reading, metric)[0] == "approximate"
+        assert status(reading, metric)[1].endswith("refreshed every 10 s (0.10.0 and later)")
+
+
+def test_a_gauge_10_seconds_old_is_not_the_moments_truth_and_counters_are() -> None:
+    # At that moment 7 run and 28 wait in the API process; the gauges still say 16 and 20.
+    reading = normalise("0.18.0/mid-2.prom")
+    assert total(reading, "llm_requests_running") == 16
+    assert status(reading, "llm_requests_running")[0] == "approximate"
+    assert status(reading, "llm_generation_tokens_total") == ("exact", "")
+    assert status(reading, "llm_prompt_tokens_total") == ("exact", "")
 
 
 def test_a_server_without_a_metrics_page_is_recognised_by_its_model_list() -> None:

@@ -77,6 +77,8 @@ WITH_TRUTH = [name for name in NAMES if capture(name).with_suffix(".json").exist
 FRESH = [name for name in NAMES if name.endswith("0_fresh")]
 EMPTY = [name for name in FRESH if not capture(name).read_text()]
 USED = [name for name in WITH_TRUTH if name not in FRESH]
+REPORTED = ("llm_requests_running", "llm_requests_waiting", "llm_kv_cache_utilization_ratio")
+REPORTS = "refreshed at a prefill batch or every 40 decode steps (--decode-log-interval)"
 LOADED = [name for name in USED if name.endswith("_load")]
 NEWEST = [name for name in USED if name.startswith("0.5.23/")]
 LIVE = [name for name in USED if name.startswith(("0.5.12/", "0.5.23/"))]
@@ -288,11 +290,40 @@ def test_idle_for_longer_than_thirty_seconds_reads_zero(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in USED if n.endswith("8_just_drained")])
-def test_just_drained_gauges_stick_and_the_table_says_which(name: str) -> None:
+def test_just_drained_gauges_stick_and_each_says_so(name: str) -> None:
     reading = normalise(name)
     assert (total(reading, "llm_requests_running") or 0) > sum(r["running"] for r in true(name)["now"]["per_rank"]) == 0
-    assert {"llm_requests_running", "llm_kv_cache_utilization_ratio"} <= set(SGLANG.rhythm.sticky_when_idle)
-    assert SGLANG.rhythm.gauge_steps == 40
+    for metric in REPORTED:
+        assert total(reading, metric) is not None
+        assert quality(reading, metric) == "approximate"
+        assert REPORTS in reason(reading, metric)
+        assert reason(reading, metric).endswith("; once idle, within 30 s (0.4.4 and later)")
+
+
+@pytest.mark.parametrize(
+    ("documents", "said"),
+    [
+        ({}, f"{REPORTS}; once idle, within 30 s (0.4.4 and later)"),
+        ({"server_info": {"version": "0.5.15"}}, f"{REPORTS}; once idle, within 30 s (0.4.4 and later)"),
+        (
+            {"server_info": {"version": "0.5.16"}},
+            "refreshed at a prefill batch, when the running batch empties or every 40 decode steps "
+            "(--decode-log-interval); once idle, within 30 s (0.5.16 and later)",
+        ),
+    ],
+)
+def test_the_release_tells_when_gauges_are_reported(documents: dict[str, object], said: str) -> None:
+    text = 'sglang:num_running_reqs{engine_type="unified",model_name="m"} 2\n'
+    reading = read(text, kept(**documents))
+    assert (quality(reading, "llm_requests_running"), reason(reading, "llm_requests_running")) == ("approximate", said)
+
+
+def test_adapters_of_the_running_batch_are_as_old_as_the_batch_and_limits_are_exact() -> None:
+    reading = normalise("0.5.23/spec_lora_hicache-1_load")
+    assert quality(reading, "llm_lora_adapters_running") == "approximate"
+    assert REPORTS in reason(reading, "llm_lora_adapters_running")
+    for constant in ("llm_lora_adapters_limit", "llm_kv_cache_capacity_tokens"):
+        assert (quality(reading, constant), reason(reading, constant)) == ("exact", "")
 
 
 @pytest.mark.parametrize("release", ["0.4.9", "0.5.23"])
@@ -385,9 +416,9 @@ def test_engines_without_labels_are_approximate_where_the_server_says_it_has_sev
         assert by_engine(reading, "llm_requests_running") == {"0": 9}
         assert total(reading, "llm_prompt_tokens_total") == 284389
     metrics = ("llm_requests_running", "llm_requests_waiting", "llm_kv_cache_utilization_ratio")
-    assert [quality(alone, m) for m in metrics] == ["exact", "exact", "exact"]
+    assert ["reported last" in reason(alone, m) for m in metrics] == [False, False, False]
+    assert ["reported last" in reason(told, m) for m in metrics] == [True, True, True]
     assert [quality(told, m) for m in metrics] == ["approximate", "approximate", "approximate"]
-    assert "reported last" in reason(told, "llm_requests_running")
     assert quality(told, "llm_kv_cache_capacity_tokens") == "approximate"
 
 
@@ -397,8 +428,9 @@ def test_gauges_that_add_up_over_processes_are_right_with_several_engines() -> N
         'sglang:num_running_reqs{model_name="m"} 16\nsglang:token_usage{model_name="m"} 0.4\n',
         {"server_info": {"dp_size": 2, "version": "0.4.2"}},
     )
-    assert (total(reading, "llm_requests_running"), quality(reading, "llm_requests_running")) == (16, "exact")
-    assert quality(reading, "llm_kv_cache_utilization_ratio") == "approximate"
+    assert total(reading, "llm_requests_running") == 16
+    assert "reported last" not in reason(reading, "llm_requests_running")
+    assert "reported last" in reason(reading, "llm_kv_cache_utilization_ratio")
 
 
 def with_role(name: str, role: str) -> str:
@@ -553,7 +585,7 @@ def test_without_counters_the_gauge_is_flagged_as_the_last_batch() -> None:
     assert quality(reading, "llm_prefix_cache_hit_ratio") == "last_batch"
 
 
-def test_a_throughput_gauge_that_sticks_is_not_throughput() -> None:
+def test_a_throughput_gauge_that_sticks_is_not_throughput_and_running_is_marked_stale() -> None:
     text = (
         'sglang:gen_throughput{model_name="m-b"} 812.4\n'
         'sglang:generation_tokens_total{model_name="m-b"} 900000\n'
@@ -561,10 +593,17 @@ def test_a_throughput_gauge_that_sticks_is_not_throughput() -> None:
     )
     deltas = Deltas()
     deltas.advance(0.0, counters(read(text)), {})
-    increase = deltas.advance(60.0, counters(read(text)), {})
+    reading = read(text)
+    increase = deltas.advance(60.0, counters(reading), {})
     assert {s.metric: v for s, v in increase.values.items()} == {"llm_generation_tokens_total": 0}
-    assert 812.4 not in read(text).values.values()
-    assert "llm_requests_running" in SGLANG.rhythm.sticky_when_idle
+    assert 812.4 not in reading.values.values()
+    # No engine_type: a page of 0.4.0 to 0.4.3. The gauge is still told, as what it is.
+    assert total(reading, "llm_requests_running") == 4
+    assert quality(reading, "llm_requests_running") == "approximate"
+    assert reason(reading, "llm_requests_running") == (
+        "refreshed at a prefill batch or every 40 decode steps; keeps its value when the server falls idle "
+        "(before 0.4.4)"
+    )
 
 
 def test_every_engine_of_a_data_parallel_server_counts() -> None:

@@ -11,6 +11,7 @@ from exporters.schema import FRAMEWORKS, METRICS, PHASE_OF_METRIC, ROLES, SERVER
 from exporters.table import Field, Form, Frontend, Json, Label, Over, Quality, Ratio, Series, Source, Term, terms, walk
 from exporters.tables import FRONTENDS
 from exporters.wire import Page
+from exporters.worth import refreshes
 
 DERIVED = {
     "llm_server_info",
@@ -42,6 +43,8 @@ def conditions(frontend: Frontend) -> Iterator[str]:
             yield from (*source.needs, *source.lacks)
         for reason in field.missing:
             yield from (*reason.needs, *reason.lacks)
+    for refresh in frontend.rhythm.gauges:
+        yield from refresh.needs
     for term in terms(frontend):
         if isinstance(term, Series):
             yield from term.zero
@@ -143,5 +146,17 @@ def test_facts_are_those_that_the_schema_shows(frontend: Frontend) -> None:
 
 
 @ALL
-def test_sticky_gauges_are_gauges_of_the_schema(frontend: Frontend) -> None:
-    assert all(METRICS[name].type is Type.GAUGE for name in frontend.rhythm.sticky_when_idle)
+def test_what_is_refreshed_now_and_then_are_gauges_that_the_page_has(frontend: Frontend) -> None:
+    fields = {field.metric: field for field in frontend.fields}
+    for refresh in frontend.rhythm.gauges:
+        assert refresh.on or refresh.steps or refresh.seconds
+        for name in refresh.metrics:
+            assert METRICS[name].type is Type.GAUGE
+            assert any(refresh in refreshes(frontend, name, source) for source in fields[name].sources)
+
+
+@ALL
+def test_only_the_last_refresh_of_a_metric_goes_without_condition(frontend: Frontend) -> None:
+    for name in {name for refresh in frontend.rhythm.gauges for name in refresh.metrics}:
+        *conditional, _ = (refresh for refresh in frontend.rhythm.gauges if name in refresh.metrics)
+        assert all(refresh.needs for refresh in conditional)

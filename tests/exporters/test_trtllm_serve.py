@@ -14,8 +14,9 @@ import pytest
 from exporters import detect, exposition, schema
 from exporters.histogram import quantile
 from exporters.normalise import Normaliser, Reading
+from exporters.rhythm import TokenTiming
 from exporters.schema import METRICS, PHASES
-from exporters.table import Form, TokenTiming, keep
+from exporters.table import Form, keep
 from exporters.tables.trtllm_serve import TRTLLM_SERVE as TABLE
 from tests.exporters.recorded import CAPTURES, IDENTITY, count, independent, total, truth
 
@@ -156,11 +157,11 @@ def test_gauges_are_those_of_the_page_and_marked_as_stale(name: str) -> None:
     assert total(reading, "llm_requests_running") == scheduled
     assert total(reading, "llm_requests_waiting") == queued + running - scheduled
     assert total(reading, "llm_kv_cache_utilization_ratio") == sum(raw["trtllm_kv_cache_utilization"].values())
-    for metric in TABLE.rhythm.sticky_when_idle:
+    for metric in POLLED | {"llm_kv_cache_utilization_ratio"}:
         quality, reason = status(reading, metric)
         assert quality == "approximate"
+        assert "refreshed when a request finishes" in reason
         assert "keeps its value when the server falls idle" in reason
-    assert set(TABLE.rhythm.sticky_when_idle) == POLLED | {"llm_kv_cache_utilization_ratio"}
     assert TABLE.rhythm.token_timing is TokenTiming.FINISH
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from exporters import schema
 from exporters.findings import GPU_KINDS, KINDS
+from exporters.rhythm import Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
     Document,
@@ -23,11 +24,9 @@ from exporters.table import (
     Ratio,
     Read,
     Reason,
-    Rhythm,
     Series,
     Source,
     Term,
-    TokenTiming,
     Trap,
 )
 from inferwatch.reference.findings import findings_page
@@ -180,6 +179,16 @@ def test_sources_stand_in_order_with_condition_quality_and_note() -> None:
     ]
 
 
+def test_a_source_that_is_refreshed_now_and_then_is_approximate_and_leads_to_its_rhythm() -> None:
+    field = Field(
+        RUNNING, Source(Series("running"), quality=Quality.DERIVED, note="a count"), Source(Json("stats", "n"))
+    )
+    page = frontend_page(frontend(field, rhythm=Rhythm(gauges=(Refresh((RUNNING,), seconds=5.0),))))
+    first, second = sections(page)[RUNNING].strip().splitlines()[:2]
+    assert first == "1. `mk:running`: *approximate*; a count; refreshed by its [rhythm](#rhythm)"
+    assert second == "2. `n` of `/stats`: *exact*"
+
+
 def test_what_a_frontend_never_tells_is_listed_without_what_inferwatch_computes_itself() -> None:
     fields = Field(RUNNING, Source(Series("running"))), Field("llm_preemptions_total", missing="counts none")
     never = sections(frontend_page(frontend(*fields)), "## ")["What this frontend never tells"].splitlines()
@@ -195,7 +204,10 @@ def test_the_rest_of_a_table_is_told() -> None:
             folds={"rank": Fold.ENGINE},
             facts={"version": (Json("stats", "version"), Label("config", "version"))},
             ignore=("debug_*", "@python_*"),
-            rhythm=Rhythm(TokenTiming.FINISH, gauge_seconds=5.0, gauge_steps=40, sticky_when_idle=(RUNNING,)),
+            rhythm=Rhythm(
+                TokenTiming.FINISH,
+                gauges=(Refresh((RUNNING,), seconds=5.0, needs=("config",)), Refresh((RUNNING,), "x")),
+            ),
             traps=(Trap("Aborts vanish", "told as `llm_requests_unfinished`"),),
             releases="1.0 to 2.0",
         )
@@ -206,9 +218,8 @@ def test_the_rest_of_a_table_is_told() -> None:
     assert "`version`: `version` of `/stats`, else label `version` of `mk:config`" in found["Facts about the server"]
     assert "- `rank` numbers the engines" in found["Labels that split a series"]
     assert "only when a request finishes" in found["Rhythm"]
-    assert "every 5 seconds" in found["Rhythm"]
-    assert "every 40 engine steps" in found["Rhythm"]
-    assert f"`{RUNNING}`" in found["Rhythm"]
+    assert f"- `{RUNNING}`, where there is `mk:config`: refreshed every 5 s." in found["Rhythm"]
+    assert f"- `{RUNNING}`: refreshed x." in found["Rhythm"]
     assert "| Aborts vanish | told as `llm_requests_unfinished` |" in found["Traps, and what is done about them"]
     assert "`mk:debug_*`, `python_*`" in found["Known families without a place in the schema"]
 
