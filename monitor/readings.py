@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from exporters.observation import Labels, Observation, Series, labels
-from exporters.schema import METRICS, Scope, Type
+from exporters.schema import METRICS, SERVER_INFO_LABELS, Scope, Type
 
 _ENGINE_METRICS = {name for name, metric in METRICS.items() if metric.scope is Scope.ENGINE}
 
@@ -78,6 +78,6 @@ def facts(observation: Observation) -> dict[str, str]:
     info = [series for series, _ in of_metric(observation.values, "llm_server_info")]
     state = [series for series, value in of_metric(observation.values, "llm_server_state") if value == 1]
     found = {name: [i.get(name, "") for i in identities] for name in ("framework", "model", "role")}
-    found |= {name: [series.label(name) for series in info] for name in ("frontend", "version", "wire_model")}
+    found |= {name: [series.label(name) for series in info] for name in SERVER_INFO_LABELS}
     found["state"] = [series.label("state") for series in state]
     return {name: text for name, values in found.items() if (text := ", ".join(sorted({v for v in values if v})))}

@@ -10,7 +10,7 @@ from typing import Any
 
 from exporters.histogram import Histogram
 from exporters.observation import Labels, Series
-from monitor.history.minutes import Base, Mean, Minute, State, Window
+from monitor.history.minutes import Base, Key, Mean, Minute, State, Window
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def _rows(window: Window) -> list[tuple[Labels, dict[str, Any]]]:
                 "seen": (row.first_seen, row.last_seen),
                 "covered_seconds": row.covered_seconds,
                 "increase_seconds": row.increase_seconds,
-                "gauges": {metric: (m.sum, m.count, m.maximum) for metric, m in row.gauges.items()},
+                "gauges": [(*key, m.sum, m.count, m.maximum) for key, m in row.gauges.items()],
                 "counters": [(*key, value) for key, value in row.counters.items()],
                 "histograms": {phase: list(map(_numbers, parts)) for phase, parts in row.histograms.items()},
                 "info": row.info,
@@ -78,11 +78,18 @@ def _minute(row: Mapping[str, Any]) -> Minute:
         last_seen=row["seen"][1],
         covered_seconds=row["covered_seconds"],
         increase_seconds=row["increase_seconds"],
-        gauges={metric: Mean(*numbers) for metric, numbers in row["gauges"].items()},
+        gauges=_gauges(row["gauges"]),
         counters={(metric, label): value for metric, label, value in row["counters"]},
         histograms={phase: list(map(_histogram, parts)) for phase, parts in row["histograms"].items()},
         info=row["info"],
     )
+
+
+def _gauges(known: Any) -> dict[Key, Mean]:
+    """By metric alone where an earlier release wrote them: no gauge had an own label then."""
+    if isinstance(known, Mapping):
+        return {(metric, ""): Mean(*numbers) for metric, numbers in known.items()}
+    return {(metric, label): Mean(*numbers) for metric, label, *numbers in known}
 
 
 def _base(base: Base) -> dict[str, Any]:

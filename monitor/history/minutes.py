@@ -1,5 +1,7 @@
 """Observations of one target become minute rows: pure, and the same however the process is restarted in between.
 
+What is said here of windows holds for GPUs too, whose readings `gpu_minutes` takes.
+
 A window is the minute (start, start + 60]: a reading exactly on the boundary belongs to the window that ends there.
 
 - Gauges: mean and maximum of the readings inside the window, as `avg_over_time` and `max_over_time` give them.
@@ -26,8 +28,12 @@ WINDOW_SECONDS = 60
 LOOKBACK_SECONDS = 300.0
 """Prometheus' look-back: after a longer silence the next reading is only a base line, and what passed is lost."""
 
-_EVENTS = ("version", "model", "wire_model", "state")
+FLAGS = tuple(name for name in SERVER_INFO_LABELS if name not in ("version", "frontend", "wire_model"))
+_EVENTS = ("version", "model", "wire_model", "state", *FLAGS)
 """Facts whose changes are events."""
+
+Key = tuple[str, str]
+"""Metric and the value of its own label, "" where it has none."""
 
 
 @dataclass(slots=True)
@@ -59,23 +65,22 @@ class Minute:
     covered_seconds: float = 0.0
     increase_seconds: float = 0.0
     """The time in which `counters` and `histograms` were added: more than covered where a gap was stepped over."""
-    gauges: dict[str, Mean] = field(default_factory=dict)
-    counters: dict[tuple[str, str], float] = field(default_factory=dict)
-    """By metric and the value of its own label."""
+    gauges: dict[Key, Mean] = field(default_factory=dict)
+    counters: dict[Key, float] = field(default_factory=dict)
     histograms: dict[str, list[Histogram]] = field(default_factory=dict)
     """By phase; one for each set of bounds."""
     info: dict[str, str] = field(default_factory=dict)
-    """What `llm_server_info` said last."""
+    """What `llm_server_info` or `gpu_info` said last."""
 
-    def add_reading(self, seen: float | None, values: Mapping[str, float]) -> None:
+    def add_reading(self, seen: float | None, values: Mapping[Key, float]) -> None:
         self.samples += 1
         self.first_seen = seen if self.first_seen is None else self.first_seen
         self.last_seen = self.last_seen if seen is None else seen
-        for metric, value in values.items():
-            self.gauges.setdefault(metric, Mean()).add(value)
+        for key, value in values.items():
+            self.gauges.setdefault(key, Mean()).add(value)
 
     def add_counter(self, series: Series, value: float) -> None:
-        key = series.metric, ",".join(v for _, v in own_labels(series))
+        key = key_of(series)
         self.counters[key] = self.counters.get(key, 0.0) + value
 
     def add_histogram(self, series: Series, added: Histogram) -> None:
@@ -85,7 +90,7 @@ class Minute:
 
 @dataclass(slots=True)
 class Window:
-    """One minute of one target: the row of the target as a whole and those of its engines, by identity."""
+    """One minute of one target: the row of the target as a whole and those of its engines, by identity; or of a GPU."""
 
     start: int
     rows: dict[Labels, Minute] = field(default_factory=dict)
@@ -96,7 +101,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something changed at a target."""
+    """Something changed at a target or a GPU."""
 
     target: Labels
     at: float
@@ -117,7 +122,7 @@ class Base:
 
 @dataclass(slots=True)
 class State:
-    """Everything that the next observation of a target is judged by."""
+    """Everything that the next observation of a target or a GPU is judged by."""
 
     at: float = -math.inf
     """Of the last observation."""
@@ -138,6 +143,10 @@ class Step:
     events: tuple[Event, ...] = ()
 
 
+def key_of(series: Series) -> Key:
+    return series.metric, ",".join(value for _, value in own_labels(series))
+
+
 def window_of(at: float) -> int:
     """Start of the window that a moment belongs to."""
     return (math.ceil(at / WINDOW_SECONDS) - 1) * WINDOW_SECONDS
@@ -148,23 +157,35 @@ def advance(state: State, observation: Observation, max_step: float) -> Step:
 
     Readings further apart than `max_step` seconds do not cover the time between them.
     """
-    if 0 <= state.at - observation.at <= LOOKBACK_SECONDS:
-        return Step()
-    if observation.at < state.at:  # the clock was set back: what it said before cannot be built upon
-        state.at, state.window, state.base, state.read = -math.inf, None, None, frozenset()
-    window = state.window or Window(window_of(observation.at))
-    finished = None
-    if window.start != window_of(observation.at):
-        finished, window = window, Window(window_of(observation.at))
     read = frozenset([target(observation), *(engines(observation) if observation.available else ())])
-    if observation.at - state.at <= max_step:
+    opened = open_window(state, observation.at, read, max_step)
+    if opened is None:
+        return Step()
+    finished, window = opened
+    _read_gauges(window, observation)
+    return Step(finished, _read_counters(state, window, observation) if observation.is_complete else ())
+
+
+def open_window(
+    state: State, at: float, read: frozenset[Labels], max_step: float
+) -> tuple[Window | None, Window] | None:
+    """The window that a reading at `at` completed, and the open one; both have the time covered up to that reading.
+
+    None where it is not later than the last.
+    """
+    if 0 <= state.at - at <= LOOKBACK_SECONDS:
+        return None
+    if at < state.at:  # the clock was set back: what it said before cannot be built upon
+        state.at, state.window, state.base, state.read = -math.inf, None, None, frozenset()
+    window, finished = state.window or Window(window_of(at)), None
+    if window.start != window_of(at):
+        finished, window = window, Window(window_of(at))
+    if at - state.at <= max_step:
         for each in (finished, window):
             if each is not None:
-                _cover(each, state.at, observation.at, read & state.read)
-    _read_gauges(window, observation)
-    events = _read_counters(state, window, observation) if observation.is_complete else ()
-    state.at, state.window, state.read = observation.at, window, read
-    return Step(finished, events)
+                _cover(each, state.at, at, read & state.read)
+    state.at, state.window, state.read = at, window, read
+    return finished, window
 
 
 def _cover(window: Window, since: float, until: float, read: Iterable[Labels]) -> None:
@@ -174,15 +195,15 @@ def _cover(window: Window, since: float, until: float, read: Iterable[Labels]) -
 
 
 def _read_gauges(window: Window, observation: Observation) -> None:
-    own = {"llm_up": float(observation.up), "llm_metrics_available": float(observation.available)}
-    probed = {s.metric: v for s, v in observation.values.items() if s.metric in TARGET_COLUMNS}
+    own = {("llm_up", ""): float(observation.up), ("llm_metrics_available", ""): float(observation.available)}
+    probed = {key_of(s): v for s, v in observation.values.items() if s.metric in TARGET_COLUMNS}
     window.row(target(observation)).add_reading(observation.at if observation.up else None, probed | own)
     if not observation.available:
         return
-    gauges: dict[Labels, dict[str, float]] = {engine: {} for engine in engines(observation)}
+    gauges: dict[Labels, dict[Key, float]] = {engine: {} for engine in engines(observation)}
     for series, value in observation.values.items():
         if any(isinstance(c, GaugeColumns) for c in ENGINE_COLUMNS.get(series.metric, ())):
-            gauges[identity(series)][series.metric] = value
+            gauges[identity(series)][key_of(series)] = value
     for engine, values in gauges.items():
         window.row(engine).add_reading(observation.at, values)
     for series, _ in of_metric(observation.values, "llm_server_info"):
@@ -193,12 +214,16 @@ def _read_gauges(window: Window, observation: Observation) -> None:
 def _read_counters(state: State, window: Window, observation: Observation) -> tuple[Event, ...]:
     increase, state.base = increase_since(state.base, observation, window.start)
     _add_increase(window, increase, observation)
-    before, now = state.facts, facts(observation) if observation.available else {}
-    state.facts = {**before, **now}
     of, at = target(observation), observation.at
     restart = [Event(of, at, "restart")] if increase.restarted else []
-    changed = [k for k in _EVENTS if k in before and k in now and before[k] != now[k]]
-    return (*restart, *(Event(of, at, kind, before[kind], now[kind]) for kind in changed))
+    return (*restart, *changes(state, of, at, facts(observation) if observation.available else {}, _EVENTS))
+
+
+def changes(state: State, of: Labels, at: float, now: Mapping[str, str], kinds: Iterable[str]) -> tuple[Event, ...]:
+    """One for each fact that was known and is another now; what is not known now stays as it was."""
+    before, state.facts = state.facts, {**state.facts, **now}
+    changed = [kind for kind in kinds if kind in before and kind in now and before[kind] != now[kind]]
+    return tuple(Event(of, at, kind, before[kind], now[kind]) for kind in changed)
 
 
 def _add_increase(window: Window, increase: Increase, observation: Observation) -> None:

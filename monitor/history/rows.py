@@ -43,7 +43,7 @@ def _values(columns: Mapping[str, tuple[Column, ...]], minute: Minute, bounds_id
 
 def _value(metric: str, column: Column, minute: Minute, bounds_id: BoundsId) -> dict[str, Any]:
     if isinstance(column, GaugeColumns):
-        mean = minute.gauges.get(metric)
+        mean = minute.gauges.get((metric, column.label))
         if mean is None:
             return dict.fromkeys(column.names)
         readings = None if mean.count == minute.samples else mean.count

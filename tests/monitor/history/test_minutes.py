@@ -38,7 +38,7 @@ def test_a_reading_on_the_boundary_belongs_to_the_window_that_ends_there(at: flo
 
 def test_a_gauge_is_kept_as_mean_and_maximum_of_its_readings() -> None:
     minute = engine_minutes(observation(at, {RUNNING: v}) for at, v in [(15, 2), (30, 6), (45, 1), (60, 3)])[0]
-    mean = minute.gauges["llm_requests_running"]
+    mean = minute.gauges["llm_requests_running", ""]
     assert (mean.average, mean.maximum, minute.samples) == (3, 6, 4)
 
 
@@ -166,7 +166,7 @@ def test_a_failed_reading_covers_the_target_and_not_its_engine() -> None:
     window = windows_of([observation(0.5, {RUNNING: 1}), failed(15), observation(30, {RUNNING: 1}), failed(45)])[0]
     assert window.rows[ENGINE_0].covered_seconds == 0
     assert window.rows[TARGET].covered_seconds == 44.5
-    assert window.rows[TARGET].gauges["llm_up"].average == 0.5
+    assert window.rows[TARGET].gauges["llm_up", ""].average == 0.5
     assert window.rows[TARGET].last_seen == 30
 
 
@@ -196,7 +196,7 @@ def test_a_gauge_that_is_absent_does_not_pull_the_mean_to_zero() -> None:
         observation(30, {TOKENS: 1}),
         observation(45, {RUNNING: 6, TOKENS: 1}),
     ]
-    assert engine_minutes(readings)[0].gauges["llm_requests_running"].average == 5
+    assert engine_minutes(readings)[0].gauges["llm_requests_running", ""].average == 5
 
 
 def test_changes_of_version_model_and_state_are_events_also_across_an_outage() -> None:
@@ -216,6 +216,25 @@ def test_changes_of_version_model_and_state_are_events_also_across_an_outage() -
         (20, "state", "awake", "sleeping"),
         (50, "version", "0.32.0", "0.33.0"),
     ]
+
+
+def test_each_flag_that_changes_is_an_event_of_its_own() -> None:
+    def reading(at: float, **flags: str) -> Observation:
+        return observation(at, {series("llm_server_info", version="0.32.0", **flags): 1}, start_time=at - 4)
+
+    found = events_of(
+        [
+            reading(5, max_model_len="8192", prefix_caching="true", tp="2"),
+            reading(20, max_model_len="32768", prefix_caching="false"),
+            reading(35, max_model_len="32768", prefix_caching="false", tp="2"),
+        ]
+    )
+    assert [(e.at, e.kind, e.before, e.after) for e in found] == [
+        (20, "restart", None, None),
+        (20, "max_model_len", "8192", "32768"),
+        (20, "prefix_caching", "true", "false"),
+        (35, "restart", None, None),
+    ], "a flag that is not told for once did not change"
 
 
 def test_what_the_server_says_of_itself_is_kept_with_the_engine() -> None:
