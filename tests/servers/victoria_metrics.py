@@ -8,7 +8,7 @@ from urllib.request import urlopen
 from tests.end_to_end.processes import DEADLINE, free_port
 from tests.end_to_end.web import get
 from tests.servers.queried import Queried
-from tests.servers.server import answers, written
+from tests.servers.server import answers, ran, written
 from tests.services import require
 
 
@@ -21,13 +21,15 @@ class VictoriaMetrics(Queried):
     def __init__(self, config: str, folder: Path, *flags: str) -> None:
         file, port = written(config, folder / "victoria-metrics.yml"), free_port()
         self.url = f"http://127.0.0.1:{port}"
-        paths = [
-            f"-promscrape.config={file}",
-            f"-storageDataPath={folder / 'victoria-metrics-data'}",
-            "-retentionPeriod=100y",
-        ]
-        command = [require("victoria-metrics"), *paths, f"-httpListenAddr=127.0.0.1:{port}", *flags]
+        self._scraping = [require("victoria-metrics"), f"-promscrape.config={file}"]
+        settings = [f"-storageDataPath={folder / 'victoria-metrics-data'}", "-retentionPeriod=100y"]
+        command = [*self._scraping, *settings, f"-httpListenAddr=127.0.0.1:{port}", *flags]
         super().__init__(command, folder, answers(f"{self.url}/health"))
+
+    def start(self) -> None:
+        """It answers before it reads what to scrape: a mistake there would end it somewhere in the test."""
+        ran([*self._scraping, "-promscrape.config.dryRun"])
+        super().start()
 
     def load(self, openmetrics: Path) -> None:
         """History from a file of samples with timestamps; while it runs."""
