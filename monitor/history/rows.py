@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 from exporters.observation import Labels
+from exporters.schema import IDENTITY, Scope
 from monitor.history.columns import (
     ENGINE_COLUMNS,
+    GPU_COLUMNS,
     TARGET_COLUMNS,
     Column,
     CounterColumn,
@@ -19,39 +23,49 @@ from monitor.history.minutes import Minute
 
 BoundsId = Callable[[tuple[float, ...]], int]
 
-
-def is_engine(identity: Labels) -> bool:
-    return any(name == "engine" for name, _ in identity)
-
-
-def row_values(identity: Labels, minute: Minute, bounds_id: BoundsId) -> tuple[str, dict[str, Any]]:
-    """Table and values of all its columns but the key; what was not observed is None."""
-    measures: dict[str, Any] = {"samples": minute.samples, "covered_seconds": minute.covered_seconds}
-    if not is_engine(identity):
-        return "target_minute", measures | _values(TARGET_COLUMNS, minute, bounds_id)
-    measures["increase_seconds"] = minute.increase_seconds
-    return "engine_minute", measures | _values(ENGINE_COLUMNS, minute, bounds_id)
+_OF_ENGINES = frozenset(IDENTITY[Scope.ENGINE]) - frozenset(IDENTITY[Scope.TARGET])
+_COLUMNS: Mapping[Scope, tuple[Column, ...]] = {
+    scope: tuple(chain.from_iterable(columns.values()))
+    for scope, columns in (
+        (Scope.ENGINE, ENGINE_COLUMNS),
+        (Scope.TARGET, TARGET_COLUMNS),
+        (Scope.GPU, GPU_COLUMNS),
+    )
+}
 
 
-def _values(columns: Mapping[str, tuple[Column, ...]], minute: Minute, bounds_id: BoundsId) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for metric, parts in columns.items():
-        for column in parts:
-            values |= _value(metric, column, minute, bounds_id)
-    return values
+def scope_of(identity: Labels) -> Scope:
+    names = {name for name, _ in identity}
+    if "server" not in names:
+        return Scope.GPU
+    return Scope.TARGET if names.isdisjoint(_OF_ENGINES) else Scope.ENGINE
 
 
-def _value(metric: str, column: Column, minute: Minute, bounds_id: BoundsId) -> dict[str, Any]:
+def row_values(scope: Scope, minute: Minute, bounds_id: BoundsId) -> tuple[Any, ...]:
+    """Of all the table's columns but the key, in their order; what was not observed is None."""
+    values: list[Any] = [minute.samples, minute.covered_seconds]
+    if scope is not Scope.TARGET:
+        values.append(minute.increase_seconds)
+    for column in _COLUMNS[scope]:
+        values += _values(column, minute, bounds_id)
+    return tuple(values)
+
+
+def _values(column: Column, minute: Minute, bounds_id: BoundsId) -> tuple[Any, ...]:
+    metric = column.metric.name
     if isinstance(column, GaugeColumns):
-        mean = minute.gauges.get((metric, column.label))
-        if mean is None:
-            return dict.fromkeys(column.names)
-        readings = None if mean.count == minute.samples else mean.count
-        return {column.average: mean.average, column.maximum: mean.maximum, column.readings: readings}
+        return _gauge(column, minute)
     if isinstance(column, CounterColumn):
-        return {column.name: minute.counters.get((metric, column.label))}
+        return (minute.counters.get((metric, column.label)),)
     if isinstance(column, HistogramColumn):
         parts = minute.histograms.get(column.phase.name)
-        return {column.name: None if parts is None else encode((bounds_id(h.bounds), h) for h in parts)}
+        return (None if parts is None else encode((bounds_id(h.bounds), h) for h in parts),)
     by_label = {label: value for (name, label), value in minute.counters.items() if name == metric}
-    return {column.name: by_label or None}
+    return (json.dumps(by_label, sort_keys=True) if by_label else None,)
+
+
+def _gauge(column: GaugeColumns, minute: Minute) -> tuple[Any, ...]:
+    mean = minute.gauges.get((column.metric.name, column.label))
+    if mean is None:
+        return None, None, None
+    return mean.average, mean.maximum, None if mean.count == minute.samples else mean.count

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, select
+from sqlalchemy import Connection, Engine, Table, delete, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history import tables
+from monitor.history.bulk import Row, upsert_rows
 from monitor.history.database import DatabaseError, HistoryError, ReadError, for_writing, make_folder, upgrade
 from monitor.history.file import DatabaseFile
 from monitor.history.minutes import WINDOW_SECONDS, Event, Window
-from monitor.history.rows import row_values
+from monitor.history.rows import row_values, scope_of
+from monitor.history.tables import Tier, rows_table
 from monitor.history.trouble import explained
-from monitor.history.upsert import Ids, Upsert
+from monitor.history.upsert import Ids, Progress, Seen, Upsert
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ class WriteError(HistoryError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a target has to write, and the checkpoint of having written it."""
+    """What a target or a GPU has to write, and the checkpoint of having written it."""
 
     node: str
     server: str
@@ -38,6 +40,8 @@ class Batch:
     windows: tuple[Window, ...]
     events: tuple[Event, ...]
     checkpoint: bytes
+    uuid: str = ""
+    """Of a GPU, which has no server."""
 
 
 class Store:
@@ -53,19 +57,43 @@ class Store:
 
     def write(self, batches: Sequence[Batch]) -> None:
         """All or nothing. Raises WriteError."""
+        windows = [window for batch in batches for window in batch.windows]
+        events = [event for batch in batches for event in batch.events]
+
+        def and_checkpoints(upsert: Upsert) -> None:
+            for each in sorted(batches, key=lambda batch: (batch.node, batch.server, batch.uuid)):
+                upsert.checkpoint(each.node, each.server, each.uuid, each.at, each.checkpoint)
+
+        self._write(windows, events, and_checkpoints)
+
+    def write_windows(self, windows: Sequence[Window], events: Sequence[Event], progress: Progress) -> None:
+        """Of a source that can be asked again. All or nothing. Raises WriteError."""
+        self._write(windows, events, lambda upsert: upsert.progress(progress))
+
+    def _write(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
+        """`mark` writes how far this goes."""
         self._follow_file()
         try:
             with for_writing(self._engine).begin() as connection:
-                _write(Upsert(connection), self._ids, batches)
+                upsert = Upsert(connection)
+                _write(upsert, self._ids, windows, events)
+                mark(upsert)
         except SQLAlchemyError as cause:
             self._ids = Ids()  # those given out in the transaction are gone
             raise WriteError(f"could not write the history at {explained(self._engine.url, cause)}") from cause
 
-    def checkpoint(self, node: str, server: str) -> bytes | None:
-        table = tables.checkpoints
-        wanted = select(table.c.state).where(table.c.node == node, table.c.server == server)
+    def checkpoint(self, node: str, server: str, uuid: str = "") -> bytes | None:
+        c = tables.checkpoints.c
+        wanted = select(c.state).where(c.node == node, c.server == server, c.uuid == uuid)
         with self._reading() as connection:
             return connection.scalar(wanted)
+
+    def progress(self, source: str) -> Progress | None:
+        """Raises ReadError."""
+        c = tables.progress.c
+        with self._reading() as connection:
+            row = connection.execute(select(c.source, c.since, c.until).where(c.source == source)).one_or_none()
+        return None if row is None else Progress(*row)
 
     def newest(self, until: float = math.inf) -> float | None:
         """End of the newest stored window of those that end by `until`, in unix seconds."""
@@ -127,17 +155,22 @@ class Store:
             return sum(connection.execute(statement).rowcount for statement in old)
 
 
-def _write(upsert: Upsert, ids: Ids, batches: Sequence[Batch]) -> None:
-    rows: dict[str, list[dict[str, Any]]] = {"engine_minute": [], "target_minute": []}
-    windows = ((window.start, item) for batch in batches for window in batch.windows for item in window.rows.items())
-    for start, (of, minute) in windows:
-        series_id = ids.of_series(upsert, of)
-        upsert.seen(series_id, minute)
-        table, values = row_values(of, minute, lambda bounds: ids.of_bounds(upsert, bounds))
-        rows[table].append({"series_id": series_id, "start": start, **values})
-    for name, of_table in rows.items():
-        upsert.minutes(tables.metadata.tables[name], of_table)
-    for batch in batches:
-        for event in batch.events:
-            upsert.event(ids.of_series(upsert, event.target), event)
-        upsert.checkpoint(batch.node, batch.server, batch.at, batch.checkpoint)
+def _write(upsert: Upsert, ids: Ids, windows: Sequence[Window], events: Iterable[Event]) -> None:
+    """In an order that is the same for all writers, so that they wait for each other in turn."""
+    upsert.due(window.start for window in windows)
+    rows: defaultdict[Table, list[Row]] = defaultdict(list)
+    seen: dict[int, Seen] = {}
+    for of in sorted({of for window in windows for of in window.rows} | {event.target for event in events}):
+        ids.of_series(upsert, of)
+    for start, of, minute in ((w.start, of, minute) for w in windows for of, minute in w.rows.items()):
+        series_id, scope = ids.of_series(upsert, of), scope_of(of)
+        values = row_values(scope, minute, lambda bounds: ids.of_bounds(upsert, bounds))
+        rows[rows_table(scope, Tier.MINUTE)].append((series_id, start, *values))
+        now = Seen.of(minute)
+        if now is not None:
+            seen[series_id] = seen[series_id] | now if series_id in seen else now
+    upsert.seen(seen)
+    for table, of_table in sorted(rows.items(), key=lambda item: item[0].name):
+        upsert_rows(upsert.connection, table, of_table)
+    for event in events:
+        upsert.event(ids.of_series(upsert, event.target), event)

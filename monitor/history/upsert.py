@@ -3,109 +3,149 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Table, func, or_, select, update
+from sqlalchemy import Connection, Double, Table, bindparam, case, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from exporters.observation import Labels
-from exporters.schema import IDENTITY, Scope
+from exporters.schema import IDENTITY
 from monitor.history import tables
 from monitor.history.minutes import Event, Minute
-from monitor.history.rows import is_engine
+from monitor.history.rows import scope_of
+from monitor.history.tables import Tier
 
 Insert = sqlite.Insert | postgresql.Insert
 """Both say ON CONFLICT alike."""
 
 
-def _insert(table: Table, *, postgres: bool) -> Insert:
-    return postgresql.insert(table) if postgres else sqlite.insert(table)
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Of a source that can be asked again, all windows from `since` to `until` (unix seconds) are stored."""
+
+    source: str
+    since: int
+    until: int
 
 
-@cache
-def _upsert_minutes(table: Table, *, postgres: bool) -> Insert:
-    """Made once: it names every column several times over."""
-    insert = _insert(table, postgres=postgres)
-    new = insert.excluded
-    return insert.on_conflict_do_update(
-        index_elements=table.primary_key.columns,
-        set_={c.name: new[c.name] for c in table.columns if not c.primary_key},
-        where=new.samples >= table.c.samples,
-    )
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """When a series answered, and what it said of itself last."""
+
+    first: float
+    last: float
+    info: dict[str, str]
+
+    @classmethod
+    def of(cls, minute: Minute) -> Seen | None:
+        if minute.first_seen is None or minute.last_seen is None:
+            return None
+        return cls(minute.first_seen, minute.last_seen, minute.info)
+
+    def __or__(self, other: Seen) -> Seen:
+        earlier, later = (self, other) if self.last <= other.last else (other, self)
+        return Seen(min(self.first, other.first), later.last, later.info or earlier.info)
 
 
 class Upsert:
     """Within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._postgres = connection.dialect.name == "postgresql"
 
     def _insert(self, table: Table) -> Insert:
-        return _insert(table, postgres=self._postgres)
+        return postgresql.insert(table) if self._postgres else sqlite.insert(table)
 
-    def minutes(self, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-        """A row with more readings is never overwritten with one of fewer."""
-        if rows:
-            self._connection.execute(_upsert_minutes(table, postgres=self._postgres), rows)
+    def due(self, starts: Iterable[int]) -> None:
+        """Minutes of these starts are written, so that their hours have to be rolled up (again)."""
+        table = tables.rollup_due
+        hours = sorted({start // Tier.HOUR.seconds * Tier.HOUR.seconds for start in starts})
+        insert = self._insert(table).values(tier=Tier.HOUR.value, start=bindparam("hour"), touched=1)
+        again = insert.on_conflict_do_update(
+            index_elements=table.primary_key.columns, set_={"touched": table.c.touched + 1}
+        )
+        if hours:
+            self.connection.execute(again, [{"hour": hour} for hour in hours])
 
     def event(self, series_id: int, event: Event) -> None:
         values = {"at": event.at, "kind": event.kind, "before": event.before, "after": event.after}
         insert = self._insert(tables.events).values(series_id=series_id, **values)
-        self._connection.execute(insert.on_conflict_do_nothing())
+        self.connection.execute(insert.on_conflict_do_nothing())
 
-    def checkpoint(self, node: str, server: str, at: float, state: bytes) -> None:
+    def checkpoint(self, node: str, server: str, uuid: str, at: float, state: bytes) -> None:
         table = tables.checkpoints
-        insert = self._insert(table).values(node=node, server=server, uuid="", at=at, state=state)
+        insert = self._insert(table).values(node=node, server=server, uuid=uuid, at=at, state=state)
         upsert = insert.on_conflict_do_update(
             index_elements=table.primary_key.columns,
             set_={"at": insert.excluded.at, "state": insert.excluded.state},
         )
-        self._connection.execute(upsert)
+        self.connection.execute(upsert)
 
-    def seen(self, series_id: int, minute: Minute) -> None:
-        """When the series answered, and what it said of itself."""
-        if minute.last_seen is None:
-            return
-        series = tables.series
+    def progress(self, told: Progress) -> None:
+        """What adjoins is added up; of two spans with a gap between them the later one stays."""
+        table = tables.progress
+        insert = self._insert(table).values(source=told.source, since=told.since, until=told.until)
+        new = insert.excluded
+        since = case(
+            (new.since > table.c.until, new.since),
+            (new.until < table.c.since, table.c.since),
+            (new.since < table.c.since, new.since),
+            else_=table.c.since,
+        )
+        until = case((new.until > table.c.until, new.until), else_=table.c.until)
+        key = table.primary_key.columns
+        self.connection.execute(insert.on_conflict_do_update(index_elements=key, set_={"since": since, "until": until}))
+
+    def seen(self, found: dict[int, Seen]) -> None:
+        """By the id of the series."""
+        c = tables.series.c
+        first, last = bindparam("first", type_=Double), bindparam("last", type_=Double)
+        info = bindparam("told", type_=c.info.type)
+        is_old = c.last_seen > last
         values: dict[str, Any] = {
-            "first_seen": func.coalesce(series.c.first_seen, minute.first_seen),
-            "last_seen": minute.last_seen,
+            "first_seen": case((c.first_seen <= first, c.first_seen), else_=first),
+            "last_seen": case((is_old, c.last_seen), else_=last),
+            "info": case((is_old | bindparam("silent"), c.info), else_=info),
         }
-        if minute.info:
-            values["info"] = minute.info
-        earlier = or_(series.c.last_seen.is_(None), series.c.last_seen <= minute.last_seen)
-        self._connection.execute(update(series).where(series.c.id == series_id, earlier).values(values))
+        rows = [
+            {"of": of, "first": seen.first, "last": seen.last, "told": seen.info, "silent": not seen.info}
+            for of, seen in sorted(found.items())
+        ]
+        if rows:
+            self.connection.execute(update(tables.series).where(c.id == bindparam("of")).values(values), rows)
 
     def series(self, identity: Labels) -> int:
         """The id of the series, which is made where it is new."""
         text = json.dumps(dict(identity), sort_keys=True)
         known = select(tables.series.c.id).where(tables.series.c.identity == text)
-        found: int | None = self._connection.scalar(known)
+        found: int | None = self.connection.scalar(known)
         if found is None:
-            insert = self._insert(tables.series).values(identity=text, **_series_values(dict(identity)))
-            self._connection.execute(insert.on_conflict_do_nothing())
-            return int(self._connection.execute(known).scalar_one())
+            insert = self._insert(tables.series).values(identity=text, **_series_values(identity))
+            self.connection.execute(insert.on_conflict_do_nothing())
+            return int(self.connection.execute(known).scalar_one())
         return found
 
     def bounds(self, bounds: tuple[float, ...]) -> int:
         text = ",".join(map(repr, bounds))
         known = select(tables.bounds.c.id).where(tables.bounds.c.bounds == text)
-        found: int | None = self._connection.scalar(known)
+        found: int | None = self.connection.scalar(known)
         if found is None:
-            self._connection.execute(self._insert(tables.bounds).values(bounds=text).on_conflict_do_nothing())
-            return int(self._connection.execute(known).scalar_one())
+            self.connection.execute(self._insert(tables.bounds).values(bounds=text).on_conflict_do_nothing())
+            return int(self.connection.execute(known).scalar_one())
         return found
 
 
-def _series_values(identity: dict[str, str]) -> dict[str, Any]:
-    names = IDENTITY[Scope.ENGINE if is_engine(tuple(identity.items())) else Scope.TARGET]
+def _series_values(identity: Labels) -> dict[str, Any]:
+    scope, given = scope_of(identity), dict(identity)
+    names = IDENTITY[scope]
     return {
-        "scope": "engine" if "engine" in names else "target",
-        **{name: identity.get(name) for name in names},
-        "labels": {name: value for name, value in identity.items() if name not in names},
+        "scope": scope.value,
+        "server": "",
+        **{name: given.get(name) for name in names},
+        "labels": {name: value for name, value in identity if name not in names},
         "info": {},
     }
 
