@@ -152,10 +152,11 @@ def window_of(at: float) -> int:
     return (math.ceil(at / WINDOW_SECONDS) - 1) * WINDOW_SECONDS
 
 
-def advance(state: State, observation: Observation, max_step: float) -> Step:
+def advance(state: State, observation: Observation, max_step: float, *, counted: bool = True) -> Step:
     """Takes the next observation into `state`; one that is not later than the last is ignored.
 
-    Readings further apart than `max_step` seconds do not cover the time between them.
+    Readings further apart than `max_step` seconds do not cover the time between them. Without `counted` the counters
+    are not known and not missed: the next that are count from the same base.
     """
     read = frozenset([target(observation), *(engines(observation) if observation.available else ())])
     opened = open_window(state, observation.at, read, max_step)
@@ -163,7 +164,11 @@ def advance(state: State, observation: Observation, max_step: float) -> Step:
         return Step()
     finished, window = opened
     _read_gauges(window, observation)
-    return Step(finished, _read_counters(state, window, observation) if observation.is_complete else ())
+    if not observation.is_complete:
+        return Step(finished)
+    restarts = _read_counters(state, window, observation) if counted else ()
+    now = facts(observation) if observation.available else {}
+    return Step(finished, (*restarts, *changes(state, target(observation), observation.at, now, _EVENTS)))
 
 
 def open_window(
@@ -214,9 +219,7 @@ def _read_gauges(window: Window, observation: Observation) -> None:
 def _read_counters(state: State, window: Window, observation: Observation) -> tuple[Event, ...]:
     increase, state.base = increase_since(state.base, observation, window.start)
     _add_increase(window, increase, observation)
-    of, at = target(observation), observation.at
-    restart = [Event(of, at, "restart")] if increase.restarted else []
-    return (*restart, *changes(state, of, at, facts(observation) if observation.available else {}, _EVENTS))
+    return (Event(target(observation), observation.at, "restart"),) if increase.restarted else ()
 
 
 def changes(state: State, of: Labels, at: float, now: Mapping[str, str], kinds: Iterable[str]) -> tuple[Event, ...]:

@@ -186,6 +186,20 @@ def test_what_passed_in_a_gap_longer_than_the_look_back_is_lost() -> None:
     assert minutes[300].counters["llm_generation_tokens_total", ""] == 5
 
 
+def test_readings_whose_counters_are_not_known_leave_the_base_where_it_is() -> None:
+    state, info = State(), series("llm_server_info", version="1")
+    advance(state, observation(60, {TOKENS: 5, RUNNING: 2, info: 1}), MAX_STEP)
+    for at in (75, 90):
+        advance(state, observation(at, {RUNNING: 4, info: 1}), MAX_STEP, counted=False)
+    changed = observation(105, {RUNNING: 4, series("llm_server_info", version="2"): 1})
+    assert [e.kind for e in advance(state, changed, MAX_STEP, counted=False).events] == ["version"]
+    advance(state, observation(120, {RUNNING: 6, TOKENS: 12}), MAX_STEP)
+    assert state.window is not None
+    minute = state.window.rows[ENGINE_0]
+    assert minute.counters == {("llm_generation_tokens_total", ""): 7}
+    assert (minute.increase_seconds, minute.covered_seconds, minute.samples) == (60, 60, 4)
+
+
 def test_a_minute_without_observations_has_no_row() -> None:
     assert list(windows_of(observation(at, {RUNNING: 1}) for at in (30, 150))) == [0, 120]
 
