@@ -46,7 +46,7 @@ def _state(document: Mapping[str, Any]) -> State:
     return State(
         at=document["at"],
         window=window and Window(window["start"], {_labels(k): _minute(row) for k, row in window["rows"]}),
-        base=base and Base(base["at"], base["start_time"], _values(base["values"]), _histograms(base["histograms"])),
+        base=base and _base_of(base),
         read=frozenset(map(_labels, document["read"])),
         facts=document["facts"],
     )
@@ -98,7 +98,13 @@ def _base(base: Base) -> dict[str, Any]:
         "start_time": base.start_time,
         "values": [(s.metric, s.labels, value) for s, value in base.values.items()],
         "histograms": [(s.metric, s.labels, _numbers(h)) for s, h in base.histograms.items()],
+        "absent": [(s.metric, s.labels, at) for s, at in base.absent.items()],
     }
+
+
+def _base_of(base: Mapping[str, Any]) -> Base:
+    values, histograms = _values(base["values"]), _histograms(base["histograms"])
+    return Base(base["at"], base["start_time"], values, histograms, _values(base.get("absent", ())))
 
 
 def _numbers(histogram: Histogram) -> tuple[Any, ...]:

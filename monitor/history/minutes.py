@@ -118,6 +118,8 @@ class Base:
     start_time: float | None
     values: Mapping[Series, float]
     histograms: Mapping[Series, Histogram]
+    absent: Mapping[Series, float] = field(default_factory=dict)
+    """When those of a GPU's `values` were read that the last reading did not have."""
 
 
 @dataclass(slots=True)
@@ -164,6 +166,7 @@ def advance(state: State, observation: Observation, max_step: float, *, counted:
         return Step()
     finished, window = opened
     _read_gauges(window, observation)
+    _keep_info(window, observation, state.facts.get("gpu"))
     if not observation.is_complete:
         return Step(finished)
     restarts = _read_counters(state, window, observation) if counted else ()
@@ -211,9 +214,17 @@ def _read_gauges(window: Window, observation: Observation) -> None:
             gauges[identity(series)][key_of(series)] = value
     for engine, values in gauges.items():
         window.row(engine).add_reading(observation.at, values)
+
+
+def _keep_info(window: Window, observation: Observation, gpu: str | None) -> None:
+    """`gpu` is the type of GPU that the server runs on, where it is known."""
+    on = {"gpu": gpu} if gpu else {}
+    window.row(target(observation)).info = on
+    if not observation.available:
+        return
     for series, _ in of_metric(observation.values, "llm_server_info"):
         known = {name: series.label(name) for name in SERVER_INFO_LABELS}
-        window.row(identity(series)).info = {name: text for name, text in known.items() if text}
+        window.row(identity(series)).info = {name: text for name, text in known.items() if text} | on
 
 
 def _read_counters(state: State, window: Window, observation: Observation) -> tuple[Event, ...]:
