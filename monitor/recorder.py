@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from exporters.gpu.observation import GpuObservation
 from exporters.observation import Observation
 from monitor.fleet import Fleet
 from monitor.history.database import HistoryError
@@ -83,20 +84,23 @@ class Recorder:
         Whatever goes wrong is logged and leaves the others alone.
         """
         observations: list[Observation] = []
+        gpus: list[GpuObservation] = []
         async with self._turns[source.name]:
             with _Logged(self._problems, source.name):
                 observations = await source.observe()
                 await asyncio.to_thread(self._fleet.update, observations, source.name)
-                self._take_gpus(source)
-            await self._record(observations)
+                gpus = self._take_gpus(source)
+            await self._record(observations, gpus)
 
-    def _take_gpus(self, source: Source) -> None:
-        for node, gathered in source.gpus().items() if isinstance(source, TellsGpus) else ():
+    def _take_gpus(self, source: Source) -> list[GpuObservation]:
+        told = source.gpus() if isinstance(source, TellsGpus) else {}
+        for node, gathered in told.items():
             self._fleet.gpus.update(node, gathered)
+        return [gpu for gathered in told.values() if gathered is not None for gpu in gathered.gpus]
 
-    async def _record(self, observations: Sequence[Observation]) -> None:
+    async def _record(self, observations: Sequence[Observation], gpus: Sequence[GpuObservation]) -> None:
         with _Logged(self._problems, "history"):
-            await asyncio.to_thread(self._recording.record, observations, self._clock())
+            await asyncio.to_thread(self._recording.record, observations, self._clock(), gpus)
         self._lost += [(self._clock(), text) for text in self._store.losses[len(self._lost) :]]
 
     async def _follow(self, source: Source) -> None:

@@ -1,28 +1,35 @@
-"""Keeps the minutes of all targets and writes them as they close."""
+"""Keeps the minutes of all targets and GPUs and writes them as they close."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections import deque
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
 
+from exporters.gpu.observation import GpuObservation
 from exporters.observation import Observation
-from monitor.history import checkpoint
-from monitor.history.minutes import WINDOW_SECONDS, Event, State, Window, advance
+from monitor.history import checkpoint, gpu_minutes
+from monitor.history.minutes import WINDOW_SECONDS, Event, State, Step, Window, advance
+from monitor.history.placement import place, placements
 from monitor.history.store import Batch, Store
 
 log = logging.getLogger(__name__)
 
 MAX_PENDING = 240
-"""Closed minutes of a target that wait while the database cannot be written; then the oldest are given up."""
+"""Closed minutes of a target or a GPU that wait while the database cannot be written; then the oldest are given up."""
+
+
+_Key = tuple[str, str, str]
+"""Node, and server or uuid; "" is the other one."""
 
 
 @dataclass(slots=True)
 class _Pending:
+    key: _Key
     state: State
     windows: deque[Window] = field(default_factory=lambda: deque(maxlen=MAX_PENDING))
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MAX_PENDING))
@@ -38,7 +45,7 @@ class Recording:
     def __init__(self, store: Store, interval: float, now: float = math.inf) -> None:
         self._store = store
         self._max_step = 2 * interval
-        self._targets: dict[tuple[str, str], _Pending] = {}
+        self._pending: dict[_Key, _Pending] = {}
         self._lock = Lock()
         self._newest = store.newest(until=now)
         _warn_of_the_future(store.newest(), now)
@@ -48,51 +55,74 @@ class Recording:
         """End of the newest window that is stored whole, in unix seconds."""
         return self._newest
 
-    def record(self, observations: Iterable[Observation], now: float) -> None:
+    def record(self, observations: Iterable[Observation], now: float, gpus: Iterable[GpuObservation] = ()) -> None:
         """Writes the minutes that these observations close, and those that nothing was heard of since.
 
-        Raises WriteError; what could not be written is tried again the next time.
+        `gpus` are those of the servers' nodes. Raises WriteError; what could not be written is tried again the next
+        time.
         """
         with self._lock:
             for observation in observations:
-                self._take(observation)
-            due = [self._batch(*item, open_too=self._is_overdue(item[1], now)) for item in self._targets.items()]
+                pending = self._of(observation.node, observation.server, "")
+                self._take(pending, advance(pending.state, observation, self._max_step))
+            self._take_gpus(gpus)
+            due = [self._batch(each, open_too=self._is_overdue(each, now)) for each in self._pending.values()]
             self._write(due, now)
 
     def flush(self) -> None:
         """Writes the open minutes too, as far as they got. Raises WriteError."""
         with self._lock:
-            self._write([self._batch(*item, open_too=True) for item in self._targets.items()])
+            self._write([self._batch(each, open_too=True) for each in self._pending.values()])
 
-    def _take(self, observation: Observation) -> None:
-        key = observation.node, observation.server
-        if key not in self._targets:
-            self._targets[key] = _Pending(self._restored(*key))
-        pending = self._targets[key]
-        step = advance(pending.state, observation, self._max_step)
+    def _of(self, *key: str) -> _Pending:
+        node, server, uuid = key
+        if (node, server, uuid) not in self._pending:
+            data = self._store.checkpoint(node, server, uuid)
+            state = (None if data is None else checkpoint.load(data)) or State()
+            self._pending[node, server, uuid] = _Pending((node, server, uuid), state)
+        return self._pending[node, server, uuid]
+
+    def _take(self, pending: _Pending, step: Step) -> None:
         pending.open_is_written = False
         if step.finished is not None:
             if len(pending.windows) == MAX_PENDING:
-                log.error("gave up a minute of %s: the history could not be written for %d minutes", key, MAX_PENDING)
+                of = " ".join(filter(None, pending.key))
+                log.error("gave up a minute of %s: the history could not be written for %d minutes", of, MAX_PENDING)
             pending.windows.append(step.finished)
         pending.events.extend(step.events)
 
-    def _restored(self, node: str, server: str) -> State:
-        data = self._store.checkpoint(node, server)
-        return (None if data is None else checkpoint.load(data)) or State()
+    def _take_gpus(self, gpus: Iterable[GpuObservation]) -> None:
+        """A reading that was taken before says nothing new of servers either."""
+        fresh: defaultdict[str, list[GpuObservation]] = defaultdict(list)
+        for gpu in gpus:
+            pending = self._of(gpu.node, "", gpu.uuid)
+            before = pending.state.at
+            self._take(pending, gpu_minutes.advance(pending.state, gpu, self._max_step))
+            if pending.state.at != before:
+                fresh[gpu.node].append(gpu)
+        for node, told in fresh.items():
+            self._place(node, told)
+
+    def _place(self, node: str, gpus: Sequence[GpuObservation]) -> None:
+        for server, placement in placements(gpus).items():
+            pending = self._pending.get((node, server, ""))
+            if pending is not None:
+                pending.events.extend(place(pending.state, gpus[0].at, placement))
 
     def _is_overdue(self, pending: _Pending, now: float) -> bool:
         window = pending.state.window
         return window is not None and now > window.start + WINDOW_SECONDS + self._max_step
 
-    def _batch(self, key: tuple[str, str], pending: _Pending, *, open_too: bool) -> Batch | None:
+    def _batch(self, pending: _Pending, *, open_too: bool) -> Batch | None:
         window = pending.state.window
         if window is None or pending.open_is_written:
             open_too = False
         if not (pending.windows or pending.events or open_too):
             return None
         windows = (*pending.windows, *([window] if window is not None and open_too else []))
-        return Batch(*key, pending.state.at, windows, tuple(pending.events), checkpoint.dump(pending.state))
+        node, server, uuid = pending.key
+        state = checkpoint.dump(pending.state)
+        return Batch(node, server, pending.state.at, windows, tuple(pending.events), state, uuid)
 
     def _write(self, batches: Iterable[Batch | None], now: float = math.inf) -> None:
         due = [batch for batch in batches if batch is not None]
@@ -100,7 +130,7 @@ class Recording:
             return
         self._store.write(due)
         for batch in due:
-            pending = self._targets[batch.node, batch.server]
+            pending = self._pending[batch.node, batch.server, batch.uuid]
             pending.open_is_written = pending.state.window in batch.windows
             ends = (self._newest, *(w.start + WINDOW_SECONDS for w in pending.windows))
             self._newest = max((end for end in ends if end is not None and end <= now), default=None)

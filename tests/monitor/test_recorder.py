@@ -30,6 +30,8 @@ class Clock:
 class Scripted:
     """Says what it is told to; an error is raised."""
 
+    is_recorded = True
+
     def __init__(self, name: str, *says: list[Observation] | Exception) -> None:
         self.name = name
         self.says = list(says)
@@ -239,3 +241,14 @@ async def test_gpus_of_a_source_go_to_the_fleet(store: Store, clock: Clock) -> N
     assert len(fleet.gpus.rows(NOW)) == 1, "a source that fails tells nothing"
     await recording.observe(source)
     assert fleet.gpus.rows(NOW) == []
+
+
+async def test_gpus_of_a_source_go_to_the_history(database: Engine, store: Store, clock: Clock) -> None:
+    source = WithGpus("a", [], [])
+    recording = recorder([source], Fleet(), store, clock)
+    for clock.now in (NOW, NOW + 15):
+        source.told = {"n1": gathered(clock.now, reading("0"), node="n1"), "n2": None}
+        await recording.observe(source)
+    with database.connect() as connection:
+        stored = connection.exec_driver_sql("SELECT start, samples, power_watts_avg FROM gpu_minute").all()
+    assert [tuple(row) for row in stored] == [(NOW - 60, 1, 642.25)]
