@@ -1,5 +1,5 @@
-"""One document of one server, asked for by GET, or an answer to a POST as it comes: bounded in time and size, and every
-failure classified. Nothing a server does raises.
+"""One document of one server, asked for by GET, an answer to a POST as it comes, or a whole answer whatever its status:
+bounded in time and size, and every failure classified. Nothing a server does raises.
 
 The only module that knows the HTTP client.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ METRICS_TYPE: Final = "text/plain;version=0.0.4"
 """OpenMetrics is not asked for: servers are known to rewrite names in it."""
 JSON_TYPE: Final = "application/json"
 EVENTS_TYPE: Final = "text/event-stream"
+FORM_TYPE: Final = "application/x-www-form-urlencoded"
 
 Client = httpx.AsyncBaseTransport
 
@@ -66,6 +67,16 @@ class Failure:
     @property
     def answered(self) -> bool:
         return self.status is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """To a question that may be refused: whatever the status, the body says more."""
+
+    status: int
+    body: bytes
+    content_type: str = ""
+    retry_after: str = ""
 
 
 def transport(context: ssl.SSLContext) -> httpx.AsyncHTTPTransport:
@@ -138,6 +149,42 @@ async def post(
     return None
 
 
+async def ask(
+    client: httpx.AsyncBaseTransport,
+    url: str,
+    *,
+    deadline: float,
+    max_bytes: int,
+    form: bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Answer | Failure:
+    """With `form`, URL-encoded, by POST. Redirects are answers like others."""
+    more = {**(headers or {}), **({} if form is None else {"Content-Type": FORM_TYPE})}
+    # Unlike an inference server's, this answer may be large and come from far away.
+    heads = {**_headers(JSON_TYPE, ""), "Accept-Encoding": "gzip", **more}
+    method = "GET" if form is None else "POST"
+    request = httpx.Request(method, url, headers=heads, content=form, extensions={"timeout": {}})
+    clock = asyncio.get_running_loop().time
+    start, status = clock(), None
+    try:
+        async with asyncio.timeout_at(deadline):
+            response = await client.handle_async_request(request)
+            status = response.status_code
+            return await _answer(response, max_bytes)
+    except Exception as error:
+        reason, detail = _classify(error, url, status)
+        return Failure(reason, detail, status, clock() - start)
+
+
+async def _answer(response: httpx.Response, max_bytes: int) -> Answer:
+    heads = response.headers
+    try:
+        body = await _all_of(response, max_bytes)
+    finally:
+        await response.aclose()
+    return Answer(response.status_code, bytes(body), heads.get("content-type", ""), heads.get("retry-after", ""))
+
+
 async def _hand_over(response: httpx.Response, receiver: Receiver, max_bytes: int) -> None:
     size = 0
     try:
@@ -196,13 +243,18 @@ class _Exchange:
 
     async def _read(self, response: httpx.Response) -> tuple[str, str]:
         _check_status(response)
-        raw = bytearray()
-        async for part in _decoded(response, self._max_bytes):
-            raw += part
-            if len(raw) > self._max_bytes:
-                raise _Refused("too_large", f"more than {self._max_bytes} bytes")
+        raw = await _all_of(response, self._max_bytes)
         _check_end(response, raw)
         return raw.decode(), response.headers.get("content-type", "")
+
+
+async def _all_of(response: httpx.Response, max_bytes: int) -> bytearray:
+    raw = bytearray()
+    async for part in _decoded(response, max_bytes):
+        raw += part
+        if len(raw) > max_bytes:
+            raise _Refused("too_large", f"more than {max_bytes} bytes")
+    return raw
 
 
 def _redirected(url: str, response: httpx.Response) -> str:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from exporters import tls
-from exporters.fetch import JSON_TYPE, Body, Failure, fetch, post, transport
+from exporters.fetch import FORM_TYPE, JSON_TYPE, Answer, Body, Failure, ask, fetch, post, transport
 from exporters.findings import KINDS
 from tests.exporters.servers import (
     CERTIFICATE,
@@ -425,3 +425,51 @@ async def test_silence_after_a_post_is_a_timeout(client: httpx.AsyncBaseTranspor
         failure = await sent(client, served.url, Heard(), 0.05)
     assert isinstance(failure, Failure)
     assert (failure.reason, failure.answered) == ("timeout", False)
+
+
+async def told(client: httpx.AsyncBaseTransport, url: str, seconds: float = LONG, **more: object) -> Answer | Failure:
+    deadline = asyncio.get_running_loop().time() + seconds
+    return await ask(client, url, deadline=deadline, max_bytes=10_000, **more)  # type: ignore[arg-type]
+
+
+async def test_a_refused_question_still_has_its_answer(client: httpx.AsyncBaseTransport) -> None:
+    refusal = response("{}", status=503, content_type=JSON_TYPE, headers={"Retry-After": "7"})
+    async with serving(answering(refusal)) as served:
+        assert await told(client, f"{served.url}/q?a=b") == Answer(503, b"{}", JSON_TYPE, "7")
+        assert served.heads[0].startswith("GET /q?a=b HTTP/1.1")
+
+
+async def test_a_form_goes_by_post_with_headers_of_its_own(client: httpx.AsyncBaseTransport) -> None:
+    async with serving(answering(response("ok"))) as served:
+        assert await told(client, served.url, form=b"a=b", headers={"X-Scope-OrgID": "t"}) == Answer(
+            200, b"ok", "text/plain; version=0.0.4; charset=utf-8"
+        )
+        wanted = {"content-type": FORM_TYPE, "content-length": "3", "x-scope-orgid": "t", "accept": JSON_TYPE}
+        assert served.heads[0].startswith("POST / ")
+        assert {name: served.header(name) for name in wanted} == wanted
+
+
+async def test_a_redirect_of_a_question_is_its_answer(client: httpx.AsyncBaseTransport) -> None:
+    async with serving(answering(response("", status=302, headers={"Location": "/login"}))) as served:
+        got = await told(client, served.url)
+        assert isinstance(got, Answer)
+        assert (got.status, served.paths) == (302, ["/"])
+
+
+async def test_an_answer_may_be_packed_and_is_bounded_unpacked(client: httpx.AsyncBaseTransport) -> None:
+    for size, reason in ((10_000, None), (10_001, "too_large")):
+        packed = response(gzip.compress(b"x" * size), headers={"Content-Encoding": "gzip"})
+        async with serving(answering(packed)) as served:
+            got = await told(client, served.url)
+            assert served.header("accept-encoding") == "gzip"
+        assert got.reason == reason if isinstance(got, Failure) else len(got.body) == size
+
+
+async def test_an_answer_that_does_not_come_is_classified(client: httpx.AsyncBaseTransport) -> None:
+    async with serving(silence) as served:
+        got = await told(client, served.url, 0.05)
+    assert isinstance(got, Failure)
+    assert (got.reason, got.status) == ("timeout", None)
+    got = await told(client, unused_url())
+    assert isinstance(got, Failure)
+    assert got.reason == "connection_refused"
