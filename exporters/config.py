@@ -24,8 +24,9 @@ from exporters.paths import usual
 from exporters.tables import FRONTENDS
 
 __all__ = [
-    "SECTIONS", "Config", "ConfigError", "Gpus", "Listen", "Probe", "Scrape", "Server", "SyntheticRequest", "Tls",
-    "default_path", "host_and_port", "load", "unread", "warn_of_unread",
+    "RESERVED_LABELS", "SECTIONS", "BaseUrl", "Config", "ConfigError", "Gpus", "Line", "Listen", "Probe",
+    "ReadableFile", "Scrape", "Server", "SyntheticRequest", "Tls", "VariableName", "contradictions", "default_path",
+    "host_and_port", "load", "unread", "warn_of_unread",
 ]  # fmt: skip
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ SECTIONS = frozenset({
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 # Digits do not mix with letters in these, as they do in tokens that stand where a name should.
 _VARIABLE_NAME = re.compile(r"[A-Z]{1,16}[0-9]{0,4}(_([A-Z]{1,16}[0-9]{0,4}|[0-9]{1,4}))*")
-_RESERVED_LABELS = (
+RESERVED_LABELS = (
     {"le"}.union(*schema.IDENTITY.values(), *(m.labels for m in schema.METRICS.values()))
     # Only llm_field_info and gpu_server_info have it, and there their own value stands.
     - {"source"}
@@ -94,7 +95,7 @@ def _printable(value: str) -> str:
 def _label_name(value: str) -> str:
     if not _LABEL_NAME.fullmatch(value) or value.startswith("__"):
         raise ValueError("letters, digits and _, not starting with a digit or __")
-    if value in _RESERVED_LABELS:
+    if value in RESERVED_LABELS:
         raise ValueError("a name that the schema does not use itself")
     return value
 
@@ -131,6 +132,8 @@ def _targets_file(path: Path) -> Path:
     return path
 
 
+BaseUrl = Annotated[Text, AfterValidator(_url)]
+VariableName = Annotated[Text, AfterValidator(_environment_variable)]
 ReadableFile = Annotated[Path, BeforeValidator(_in_folder), AfterValidator(_readable)]
 TargetsFile = Annotated[Path, BeforeValidator(_in_folder), AfterValidator(_targets_file)]
 Line = Annotated[Text, AfterValidator(_printable)]
@@ -179,7 +182,7 @@ class SyntheticRequest(Section):
 class Server(Section):
     """One inference server. `url` is its base URL; `name` becomes the label `server`."""
 
-    url: Annotated[Text, AfterValidator(_url)]
+    url: BaseUrl
     name: Line
     frontend: Annotated[Text, AfterValidator(_frontend)] | None = None
     metrics_path: Annotated[Text, AfterValidator(_metrics_path)] | None = None
@@ -190,7 +193,7 @@ class Server(Section):
     labels: Labels = Field(default={})
     timeout: Seconds | None = None
     bearer_token_file: ReadableFile | None = Field(default=None, repr=False)
-    bearer_token_env: Annotated[Text, AfterValidator(_environment_variable)] | None = Field(default=None, repr=False)
+    bearer_token_env: VariableName | None = Field(default=None, repr=False)
     tls: Tls | None = None
     synthetic_request: SyntheticRequest | None = None
     max_body_bytes: Count = 16 * 2**20
@@ -300,10 +303,10 @@ class Config(Root):
     def across(cls, raw: Mapping[str, object]) -> list[Problem]:
         servers = raw.get("servers")
         entries = [(i, s) for i, s in enumerate(servers) if isinstance(s, dict)] if isinstance(servers, list) else []
-        return [*_repeated(entries), *(p for i, s in entries for p in _contradictions(f"servers[{i}]", s))]
+        return [*_repeated(entries), *(p for i, s in entries for p in contradictions(f"servers[{i}]", s))]
 
 
-_READ = frozenset(Config.model_fields) | {"history", "sources"}
+_READ = frozenset(Config.model_fields) | {"history", "prometheus", "sources"}
 """Sections that the sidecar or the monitor reads."""
 
 
@@ -339,9 +342,10 @@ def _name_and_page(server: dict[str, Any]) -> tuple[str | None, tuple[str, str] 
     return name if known else None, page
 
 
-def _contradictions(path: str, server: dict[str, Any]) -> Iterator[Problem]:
-    if "bearer_token_file" in server and "bearer_token_env" in server:
+def contradictions(path: str, access: Mapping[str, Any]) -> Iterator[Problem]:
+    """Within the keys that say how to get at something at `path`."""
+    if "bearer_token_file" in access and "bearer_token_env" in access:
         yield Problem(f"{path}.bearer_token_env", "", "allowed: without `bearer_token_file`")
-    tls = server.get("tls")
+    tls = access.get("tls")
     if isinstance(tls, dict) and ("key_file" in tls) and "cert_file" not in tls:
         yield Problem(f"{path}.tls.key_file", "", "allowed: together with `cert_file`")

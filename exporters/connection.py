@@ -7,9 +7,11 @@ import os
 import re
 import ssl
 from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
 
 from exporters import tls
-from exporters.config import Server
+from exporters.config import Server, Tls
 from exporters.fetch import JSON_TYPE, METRICS_TYPE, Body, Failure, fetch, transport
 from exporters.paths import url_of
 from exporters.table import Document, Form
@@ -18,6 +20,19 @@ _MAX_SIDE_BYTES = 2**20
 _MAX_RECORDS_BYTES = 2**23
 _RECORDS_SECONDS = 60.0
 """In the background. An idle server takes 2 s, a busy one may take longer; records given up on are lost."""
+
+
+class Access(Protocol):
+    """What is needed of the configuration of whatever is asked."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def bearer_token_file(self) -> Path | None: ...
+    @property
+    def bearer_token_env(self) -> str | None: ...
+    @property
+    def tls(self) -> Tls | None: ...
 
 
 class Connection:
@@ -55,14 +70,14 @@ class Connection:
         return got
 
 
-def bearer_token(server: Server) -> str | None:
+def bearer_token(access: Access) -> str | None:
     """Read anew for each request, so that a token may be replaced. None where it cannot be read or is no token."""
     token = ""
-    if server.bearer_token_env is not None:
-        token = os.environ.get(server.bearer_token_env, "")
-    elif server.bearer_token_file is not None:
+    if access.bearer_token_env is not None:
+        token = os.environ.get(access.bearer_token_env, "")
+    elif access.bearer_token_file is not None:
         try:
-            token = server.bearer_token_file.read_text(encoding="ascii").strip()
+            token = access.bearer_token_file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             return None
     else:
@@ -70,7 +85,7 @@ def bearer_token(server: Server) -> str | None:
     return token if re.fullmatch(r"[!-~]+", token) else None
 
 
-def tls_context(server: Server) -> ssl.SSLContext:
-    if server.url.startswith("http://"):
+def tls_context(access: Access) -> ssl.SSLContext:
+    if access.url.startswith("http://"):
         return tls.unused()
-    return server.tls.context() if server.tls else tls.context()
+    return access.tls.context() if access.tls else tls.context()

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationInfo, model_validator
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from exporters.config import SECTIONS, Line, Listen, Scrape, host_and_port
-from exporters.loader import Root, Seconds, Section, Text
+from alerts import promql
+from exporters.config import (
+    RESERVED_LABELS,
+    SECTIONS,
+    BaseUrl,
+    Line,
+    Listen,
+    ReadableFile,
+    Scrape,
+    Tls,
+    VariableName,
+    contradictions,
+    host_and_port,
+)
+from exporters.loader import Problem, Root, Seconds, Section, Text, Told
 from monitor.history.database import default_url, sqlite_url
 
 _DAY = 86400.0
+_OWN_HEADERS = frozenset({
+    "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding",
+    "user-agent", "x-scope-orgid",
+})  # fmt: skip
+_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
 def _database_url(value: str) -> str:
@@ -38,6 +58,68 @@ def _sidecar_url(value: str) -> str:
     except ValueError:
         raise ValueError("http or https URL of a sidecar, such as http://gpu-1:9840") from None
     return value
+
+
+def _before_the_api(url: str) -> str:
+    if re.search(r"/api/v1(/query(_range)?)?$", url):
+        raise ValueError("the URL before /api/v1, such as http://mimir:8080/prometheus")
+    return url
+
+
+def _header_name(name: str) -> str:
+    if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+        raise ValueError("the name of an HTTP header")
+    if name.lower() in _SECRET_HEADERS:
+        raise ValueError("a header without credentials: give `bearer_token_file` or `bearer_token_env`")
+    if name.lower() in _OWN_HEADERS:
+        raise ValueError("a header that is not set here anyway; a tenant is given as `tenant`")
+    return name
+
+
+def _header_value(value: str) -> str:
+    if not re.fullmatch(r"[!-~]([ -~]*[!-~])?", value):
+        # Not shown: what a proxy wants may be a secret.
+        raise Told("(value not shown): allowed: printable ASCII")
+    return value
+
+
+def _tenant(value: str) -> str:
+    if not re.fullmatch(r"[!-~]{1,150}", value):
+        raise ValueError("a tenant as X-Scope-OrgID names it: printable ASCII without spaces, at most 150 characters")
+    return value
+
+
+def _matchers(value: object) -> object:
+    return promql.matchers(value if isinstance(value, str) else "") if value else ()
+
+
+def _replica_label(name: str) -> str:
+    if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name):
+        raise ValueError("the name of a label")
+    if name in RESERVED_LABELS:
+        raise ValueError("a label that the schema does not use itself")
+    return name
+
+
+class PrometheusSection(Section):
+    """What answers Prometheus' query API. `url` is what `/api/v1/query` comes behind."""
+
+    url: Annotated[BaseUrl, AfterValidator(_before_the_api)]
+    headers: Mapping[
+        Annotated[str, Strict(), AfterValidator(_header_name)], Annotated[Text, AfterValidator(_header_value)]
+    ] = Field(default={}, repr=False)
+    bearer_token_file: ReadableFile | None = Field(default=None, repr=False)
+    bearer_token_env: VariableName | None = Field(default=None, repr=False)
+    tls: Tls | None = None
+    tenant: Annotated[Text, AfterValidator(_tenant)] | None = None
+    selector: Annotated[tuple[promql.Matcher, ...], BeforeValidator(_matchers)] = ()
+    replica_labels: tuple[Annotated[Text, AfterValidator(_replica_label)], ...] = (
+        "prometheus_replica", "replica", "__replica__", "receive_replica",
+    )  # fmt: skip
+    delay: Seconds = 30.0
+    backfill: Seconds = 15 * _DAY
+    timeout: Seconds = 30.0
+    max_requests_per_second: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = 5.0
 
 
 class HistorySection(Section):
@@ -72,3 +154,14 @@ class MonitorConfig(Root):
     scrape: Scrape = Scrape()
     history: HistorySection = HistorySection()
     sources: Sources = Sources()
+    prometheus: PrometheusSection | None = None
+
+    @classmethod
+    def across(cls, raw: Mapping[str, object]) -> list[Problem]:
+        prometheus, sources = raw.get("prometheus"), raw.get("sources")
+        if not isinstance(prometheus, dict):
+            return []
+        named_twice = isinstance(sources, dict) and sources.get("sidecars")
+        told = "allowed: without `prometheus`, which is read instead of the sidecars that it scrapes"
+        twice = [Problem("sources.sidecars", "", told)] if named_twice else []
+        return [*twice, *contradictions("prometheus", prometheus)]

@@ -5,9 +5,9 @@ import pytest
 
 from exporters.config import Config
 from exporters.loader import ConfigError, Section, load
-from monitor.config import HistorySection, MonitorConfig, Sources
+from monitor.config import HistorySection, MonitorConfig, PrometheusSection, Sources
 
-DOCS = Path(__file__).parents[2] / "docs" / "history.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -41,6 +41,28 @@ def test_one_file_serves_sidecar_and_monitor(written: Path) -> None:
     assert sidecar.servers[0].name == "gpu-1:8000"
 
 
+def prometheus(settings: str) -> str:
+    return f"prometheus: {{url: 'http://prometheus:9090', {settings}}}"
+
+
+def test_a_prometheus_may_be_behind_a_path_with_a_tenant_and_a_selector(written: Path) -> None:
+    text = """
+prometheus:
+  url: https://Mimir.example:443/prometheus/
+  tenant: team-a
+  selector: 'cluster="a", team=~"x|y"'
+  headers: {X-Proxy: on-call}
+  tls: {insecure_skip_verify: true}
+  backfill: 2d
+"""
+    found = config_of(written, text).prometheus
+    assert found is not None
+    assert (found.url, found.tenant) == ("https://mimir.example/prometheus", "team-a")
+    assert found.selector == ('cluster="a"', 'team=~"x|y"')
+    assert (found.headers, found.backfill, found.delay) == ({"X-Proxy": "on-call"}, 172_800, 30)
+    assert "on-call" not in repr(found)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -49,6 +71,40 @@ def test_one_file_serves_sidecar_and_monitor(written: Path) -> None:
         ("history: {url: 'sqlite:///a', path: b}", "history: a mapping: allowed: either `url` or `path`"),
         ("history: {retention: soon}", "history.retention: 'soon': allowed: seconds, or text such as"),
         ("history: {patth: x}", "history.patth: unknown key: did you mean `path`?"),
+        ("prometheus: {}", "prometheus.url: missing: a value is required"),
+        (
+            "prometheus: {url: 'http://u:secret@h'}",
+            "prometheus.url: 'http://(not shown)@h': allowed: a URL without user",
+        ),
+        ("prometheus: {url: 'http://h/api/v1/query'}", "allowed: the URL before /api/v1, such as"),
+        (prometheus("selector: '{a=b}'"), "prometheus.selector: '{a=b}': allowed: matchers of PromQL without braces"),
+        (prometheus("selector: 3"), "prometheus.selector: 3: allowed: matchers of PromQL without braces"),
+        (prometheus("tenant: a b"), "prometheus.tenant: 'a b': allowed: a tenant as X-Scope-OrgID names it"),
+        (prometheus("headers: {Authorization: secret}"), "headers.Authorization: (value not shown): allowed: a header"),
+        (
+            prometheus("headers: {X-Scope-OrgID: a}"),
+            "allowed: a header that is not set here anyway; a tenant is given as",
+        ),
+        (prometheus("headers: {'X Y': a}"), "prometheus.headers.X Y: 'X Y': allowed: the name of an HTTP header"),
+        (
+            prometheus('headers: {X-Key: "secret\\n"}'),
+            "prometheus.headers.X-Key: (value not shown): allowed: printable",
+        ),
+        (
+            prometheus("replica_labels: [node]"),
+            "replica_labels[0]: 'node': allowed: a label that the schema does not use",
+        ),
+        (prometheus("replica_labels: [a-b]"), "prometheus.replica_labels[0]: 'a-b': allowed: the name of a label"),
+        (prometheus("max_requests_per_second: 0"), "prometheus.max_requests_per_second: 0: allowed: greater than 0"),
+        (prometheus("bearer_token_env: NOT_SET_1"), "prometheus.bearer_token_env: NOT_SET_1 is not set"),
+        (
+            prometheus("bearer_token_env: HOME, bearer_token_file: x"),
+            "prometheus.bearer_token_env: allowed: without `bearer_token_file`",
+        ),
+        (
+            prometheus("delay: 1m") + "\nsources: {sidecars: ['http://gpu-1:9840']}",
+            "sources.sidecars: allowed: without `prometheus`, which is read instead of the sidecars that it scrapes",
+        ),
         ("sources: {sidecars: ['gpu-1']}", "sources.sidecars[0]: 'gpu-1': allowed: http or https URL of a sidecar"),
     ],
 )
@@ -59,7 +115,13 @@ def test_a_wrong_value_is_refused_with_its_place_and_what_is_allowed(written: Pa
     assert "secret" not in str(caught.value)
 
 
-def test_every_key_of_the_monitor_has_its_row_in_the_docs() -> None:
-    documented = set(re.findall(r"^\| `((?:history|sources)\.\w+)` \|", DOCS.read_text(), re.MULTILINE))
-    sections: dict[str, type[Section]] = {"history": HistorySection, "sources": Sources}
-    assert documented == {f"{name}.{key}" for name, section in sections.items() for key in section.model_fields}
+@pytest.mark.parametrize(
+    ("page", "sections"),
+    [
+        ("history.md", {"history": HistorySection, "sources": Sources}),
+        ("prometheus.md", {"prometheus": PrometheusSection}),
+    ],
+)
+def test_every_key_of_the_monitor_has_its_row_in_the_docs(page: str, sections: dict[str, type[Section]]) -> None:
+    found = re.findall(r"^\| `(\w+\.\w+)` \|", (DOCS / page).read_text(), re.MULTILINE)
+    assert set(found) == {f"{name}.{key}" for name, section in sections.items() for key in section.model_fields}
