@@ -66,6 +66,10 @@ class Recorder:
         now = [text for of, text in self._problems.items() if of in ("history", "retention")]
         return [*dict.fromkeys(now), *(text for at, text in self._lost if at > since)]
 
+    def source_problems(self) -> dict[str, str]:
+        """Why sources cannot be read now, by name."""
+        return {s.name: self._problems[s.name] for s in self.sources if s.name in self._problems}
+
     async def run(self) -> None:
         """Until it is cancelled; then the open minutes are written as far as they got, and the sources closed."""
         try:
@@ -90,7 +94,8 @@ class Recorder:
                 observations = await source.observe()
                 await asyncio.to_thread(self._fleet.update, observations, source.name)
                 gpus = self._take_gpus(source)
-            await self._record(observations, gpus)
+            if source.is_recorded:
+                await self._record(observations, gpus)
 
     def _take_gpus(self, source: Source) -> list[GpuObservation]:
         told = source.gpus() if isinstance(source, TellsGpus) else {}

@@ -1,11 +1,11 @@
-"""A sidecar's exposition back into the GPU observations that it was written from."""
+"""The samples of a sidecar's exposition back into the GPU observations that it was written from."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
 
-from exporters.exposition import Sample, read_samples
+from exporters.exposition import Sample
 from exporters.findings import GPU_KINDS, Finding, Severity, finding
 from exporters.gpu.gathered import Gathered
 from exporters.gpu.observation import GpuObservation
@@ -16,10 +16,10 @@ _AVAILABLE, _FINDING, _DURATION = (
 )  # fmt: skip
 
 
-def gathered(text: str, at: float) -> dict[str, Gathered]:
-    """By node, as of `at`; none where no GPUs are read. Raises InvalidExposition."""
+def gathered(samples: Iterable[Sample], at: float) -> dict[str, Gathered]:
+    """By node, as of `at`; none where no GPUs are read."""
     of_nodes: defaultdict[str, list[Sample]] = defaultdict(list)
-    for sample in read_samples(text):
+    for sample in samples:
         if sample.name.startswith(("gpu_", "inferwatch_gpu_")) and (node := sample.labels.get("node")):
             of_nodes[node].append(sample)
     return {node: _gathered(node, samples, at) for node, samples in of_nodes.items()}

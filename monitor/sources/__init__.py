@@ -17,6 +17,11 @@ class Source(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the history is written from its observations; else it is read from where they came from."""
+        ...
+
     async def observe(self) -> list[Observation]:
         """One observation per target, also of those that are down. Raises SourceError."""
         ...

@@ -24,6 +24,7 @@ class Collects(Protocol):
 
 class InProcess:
     name = "sidecar of this process"
+    is_recorded = True
 
     def __init__(self, sidecar: Collects, timeout: float | None = None) -> None:
         """`timeout` in seconds; None leaves it to the sidecar's configuration."""

@@ -1,4 +1,4 @@
-"""A sidecar's exposition back into the observations it was written from.
+"""The samples of a sidecar's exposition back into the observations it was written from.
 
 Histograms come on the shared grid. Their native counts are known exactly at the native bounds that are on it, and at
 the largest native bound, above which the overflow lies; other native bounds are left out: their neighbours widen.
@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
-from exporters.exposition import Sample, read_samples
+from exporters.exposition import Sample, parse_value
 from exporters.findings import KINDS, Finding, Severity, finding
 from exporters.histogram import Histogram
 from exporters.observation import FieldStatus, Labels, Observation, Series, labels
@@ -23,12 +24,20 @@ _BOUNDS = ("llm_latency_native_bounds_info", "llm_length_native_bounds_info")
 _NO_VALUES = frozenset({
     *_OVERFLOW, *_BOUNDS, "llm_latency_native_max_seconds", "llm_up", "llm_metrics_available", "llm_field_info",
 })  # fmt: skip
-"""Series in the text that an observation tells by other means, as it does all `inferwatch_…`."""
+"""Series among the samples that an observation tells by other means, as it does all `inferwatch_…`."""
+
+
+class Part(NamedTuple):
+    """What a sample is of its target: a series' value, or, with `part` (bucket, sum, count), some of a histogram."""
+
+    series: Series
+    part: str = ""
+    bound: float = 0.0
 
 
 @dataclass(slots=True)
-class _Text:
-    """The series of one target."""
+class _Samples:
+    """Of one target."""
 
     values: dict[Series, float] = field(default_factory=dict)
     buckets: defaultdict[Series, dict[float, float]] = field(default_factory=lambda: defaultdict(dict))
@@ -36,34 +45,30 @@ class _Text:
     counts: dict[Series, float] = field(default_factory=dict)
 
 
-def observations(text: str, at: float) -> list[Observation]:
-    """One for each target of the sidecar, as of `at`. Raises InvalidExposition."""
-    targets: defaultdict[tuple[str, str], _Text] = defaultdict(_Text)
-    for sample in read_samples(text):
+def observations(samples: Iterable[Sample], at: float) -> list[Observation]:
+    """One for each target of the sidecar, as of `at`."""
+    targets: defaultdict[tuple[str, str], list[tuple[Part, float]]] = defaultdict(list)
+    for sample in samples:
         node, server = sample.labels.get("node"), sample.labels.get("server")
-        if node and server and not sample.name.startswith("gpu_"):
-            _take(targets[node, server], sample)
-    return [_observation(node, server, at, target) for (node, server), target in targets.items()]
+        if node and server and not sample.name.startswith("gpu_") and (part := part_of(sample.name, sample.labels)):
+            targets[node, server].append((part, sample.value))
+    return [observation(node, server, at, parts) for (node, server), parts in targets.items()]
 
 
-def _take(target: _Text, sample: Sample) -> None:
-    if sample.name in METRICS:
-        target.values[Series(sample.name, labels(sample.labels))] = sample.value
-        return
-    metric, _, part = sample.name.rpartition("_")
-    if metric not in PHASE_OF_METRIC:
-        return
-    bound = sample.labels.pop("le", None)
-    series = Series(metric, labels(sample.labels))
-    if part == "bucket" and bound is not None:
-        target.buckets[series][float(bound)] = sample.value
-    elif part == "sum":
-        target.sums[series] = sample.value
-    elif part == "count":
-        target.counts[series] = sample.value
+def part_of(name: str, of: Mapping[str, str]) -> Part | None:
+    """None of what is not in the schema."""
+    if name in METRICS:
+        return Part(Series(name, labels(of)))
+    metric, _, part = name.rpartition("_")
+    if metric not in PHASE_OF_METRIC or part not in ("bucket", "sum", "count"):
+        return None
+    series = Series(metric, labels({name: text for name, text in of.items() if name != "le"}))
+    bound = parse_value(of.get("le", "")) if part == "bucket" else 0.0
+    return None if bound is None else Part(series, part, bound)
 
 
-def _observation(node: str, server: str, at: float, target: _Text) -> Observation:
+def observation(node: str, server: str, at: float, parts: Iterable[tuple[Part, float]]) -> Observation:
+    target = _sorted(parts)
     values = target.values
 
     def first(metric: str) -> float | None:
@@ -87,7 +92,22 @@ def _observation(node: str, server: str, at: float, target: _Text) -> Observatio
     )
 
 
-def _histograms(target: _Text) -> dict[Series, Histogram]:
+def _sorted(parts: Iterable[tuple[Part, float]]) -> _Samples:
+    target = _Samples()
+    for (series, part, bound), value in parts:
+        match part:
+            case "bucket":
+                target.buckets[series][bound] = value
+            case "sum":
+                target.sums[series] = value
+            case "count":
+                target.counts[series] = value
+            case _:
+                target.values[series] = value
+    return target
+
+
+def _histograms(target: _Samples) -> dict[Series, Histogram]:
     overflow = {of: v for s, v in _beside(target, _OVERFLOW) if (of := _histogram_of(s))}
     native = {
         of: tuple(map(float, s.label("bounds").split(",")))
@@ -101,7 +121,7 @@ def _histograms(target: _Text) -> dict[Series, Histogram]:
     }
 
 
-def _beside(target: _Text, metrics: Iterable[str]) -> Iterator[tuple[Series, float]]:
+def _beside(target: _Samples, metrics: Iterable[str]) -> Iterator[tuple[Series, float]]:
     return chain.from_iterable(of_metric(target.values, metric) for metric in metrics)
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from exporters import tls
-from exporters.exposition import InvalidExposition
+from exporters.exposition import InvalidExposition, read_samples
 from exporters.fetch import Failure, fetch, transport
 from exporters.gpu.gathered import Gathered
 from exporters.gpu.text import gathered
@@ -21,6 +21,8 @@ _MAX_BYTES = 256 * 2**20
 
 class SidecarUrl:
     """`url` is the sidecar's base URL or that of its metrics page; `timeout` is in seconds."""
+
+    is_recorded = True
 
     def __init__(self, url: str, timeout: float, *, clock: Callable[[], float] = time.time) -> None:
         self.name = url
@@ -37,10 +39,11 @@ class SidecarUrl:
             raise SourceError(f"could not read the sidecar at {self._page}: {body.reason}: {body.detail}")
         now = self._clock()
         try:
-            self._gpus = {**dict.fromkeys(self._gpus), **gathered(body.text, now)}
-            return observations(body.text, now)
+            samples = read_samples(body.text)
         except InvalidExposition as cause:
             raise SourceError(f"could not read the sidecar at {self._page}: {cause}") from cause
+        self._gpus = {**dict.fromkeys(self._gpus), **gathered(samples, now)}
+        return observations(samples, now)
 
     def gpus(self) -> dict[str, Gathered | None]:
         return self._gpus

@@ -40,6 +40,7 @@ async def client_of(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
 class FixedSource:
     says: list[Observation]
     name: str = "fixed"
+    is_recorded: bool = True
 
     async def observe(self) -> list[Observation]:
         return self.says

@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from exporters import exposition
 from exporters.account import Account
 from exporters.collected import Outcome, chunks_of, observation_of
+from exporters.exposition import read_samples
 from exporters.normalise import Identity, Normaliser
 from exporters.observation import Observation
 from exporters.schema import E2E, TTFT
@@ -59,7 +60,7 @@ def told(pages: dict[Path, float], *, by_text: bool = False) -> list[Observation
         outcome = Outcome(at, up=True, reading=normaliser.normalise(page.read_text()))
         observation = observation_of(outcome, IDENTITY, 0.1)
         text = exposition.page([chunks_of(outcome, observation, account)])
-        found += observations(text, at) if by_text else [observation]
+        found += observations(read_samples(text), at) if by_text else [observation]
     return found
 
 

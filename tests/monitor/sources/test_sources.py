@@ -5,7 +5,7 @@ import pytest
 
 from exporters.collected import Collected
 from exporters.config import Config, Server
-from exporters.exposition import CONTENT_TYPE
+from exporters.exposition import CONTENT_TYPE, read_samples
 from exporters.gpu.gathered import Gathered
 from exporters.histogram import Histogram
 from exporters.observation import Observation
@@ -151,9 +151,13 @@ def sidecar_page(*, bounds: str, buckets: dict[str, float], count: float, overfl
     ])  # fmt: skip
 
 
+def rebuilt(page: str) -> list[Observation]:
+    return observations(read_samples(page), NOW)
+
+
 def test_native_bounds_off_the_grid_widen_to_their_neighbours() -> None:
     buckets = {"0.02": 1.0, "0.04": 3.5, "0.06": 9.0, "0.5": 40.0, "+Inf": 50.0}
-    [found] = observations(sidecar_page(bounds="0.02,0.05,0.5", buckets=buckets, count=50, overflow=10), NOW)
+    [found] = rebuilt(sidecar_page(bounds="0.02,0.05,0.5", buckets=buckets, count=50, overflow=10))
     [histogram] = found.histograms.values()
     assert histogram == Histogram((0.02, 0.5), (1, 40, 50), None), "0.05 is not on the grid; 0.04 was interpolated"
     assert histogram.overflow == 10
@@ -161,7 +165,7 @@ def test_native_bounds_off_the_grid_widen_to_their_neighbours() -> None:
 
 def test_the_largest_native_bound_is_known_by_its_overflow_even_off_the_grid() -> None:
     buckets = {"0.5": 20.0, "0.75": 50.0, "+Inf": 50.0}
-    [found] = observations(sidecar_page(bounds="0.5,0.7", buckets=buckets, count=50, overflow=10), NOW)
+    [found] = rebuilt(sidecar_page(bounds="0.5,0.7", buckets=buckets, count=50, overflow=10))
     assert next(iter(found.histograms.values())) == Histogram((0.5, 0.7), (20, 40, 50), None)
 
 
@@ -174,7 +178,7 @@ def test_what_a_newer_sidecar_says_is_taken_as_far_as_it_is_understood() -> None
         'inferwatch_build_info{node="n1",version="9",grid="9"} 1',
         "",
     ])  # fmt: skip
-    [found] = observations(page, NOW)
+    [found] = rebuilt(page)
     assert [(f.reason, f.severity.value) for f in found.findings] == [("cosmic_rays", "warning")]
     assert len(found.histograms) == 1
     assert found.values == {}

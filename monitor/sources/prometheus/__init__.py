@@ -1,0 +1,1 @@
+"""Whatever answers Prometheus' query API, as a source: Prometheus, VictoriaMetrics, Thanos, Mimir."""
