@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.histogram import Histogram
+from exporters.histogram import Histogram, add_up
 from exporters.schema import E2E
-from monitor.history.encoding import decode, encode
+from monitor.history.encoding import decode, encode, merge
 
 counts = st.one_of(st.integers(0, 10**12).map(float), st.floats(0, 1e9))
 sums = st.one_of(st.none(), st.floats(0, 1e12))
@@ -51,3 +51,29 @@ def test_the_overflow_is_kept() -> None:
     [found] = decode(encode([(1, Histogram((1.0,), (2.0, 5.0), 99.0))]), {1: (1.0,)})
     assert found.overflow == 3
     assert math.isclose(found.sum or 0, 99)
+
+
+@given(st.lists(st.lists(histograms(), max_size=3), max_size=4))
+def test_values_merge_undecoded_to_what_their_histograms_add_up_to(minutes: list[list[Histogram]]) -> None:
+    everything = [histogram for parts in minutes for histogram in parts]
+    ids = {bounds: i for i, bounds in enumerate(dict.fromkeys(h.bounds for h in everything), start=1)}
+    data = [encode((ids[h.bounds], h) for h in parts) for parts in minutes]
+    found = decode(merge(data), {i: bounds for bounds, i in ids.items()})
+    expected = add_up(everything)
+    assert [(h.bounds, h.counts) for h in found] == [(h.bounds, h.counts) for h in expected]
+
+
+def test_a_sum_that_one_value_lacks_is_not_known_of_the_merged_one_unless_that_one_is_empty() -> None:
+    summed, bare, idle = (
+        encode([(1, Histogram((1.0,), counts, total))])
+        for counts, total in (((2.0, 5.0), 9.5), ((1.0, 1.0), None), ((0.0, 0.0), None))
+    )
+    bounds = {1: (1.0,)}
+    assert decode(merge([summed, summed, idle]), bounds) == [Histogram((1.0,), (4.0, 10.0), 19.0)]
+    assert decode(merge([summed, bare]), bounds) == [Histogram((1.0,), (3.0, 6.0), None)]
+
+
+def test_merged_sums_are_rounded_once() -> None:
+    tenth = encode([(1, Histogram((1.0,), (1.0, 1.0), 0.1))])
+    [merged] = decode(merge([tenth] * 10), {1: (1.0,)})
+    assert merged.sum == 1.0
