@@ -9,11 +9,26 @@ from alembic import context
 from sqlalchemy import Connection
 
 from monitor.history.database import default_url, for_writing, open_database
+from monitor.history.partitions import Partition
+from monitor.history.postgres import Turn, take_turn
 from monitor.history.tables import metadata
 
 
+def is_compared(name: str | None, kind: str, _parents: object) -> bool:
+    """Partitions come and go with the days."""
+    partition = Partition.named(name or "") if kind == "table" else None
+    return partition is None or partition.table not in metadata.tables
+
+
 def migrate(connection: Connection) -> None:
-    context.configure(connection=connection, target_metadata=metadata, transactional_ddl=True, render_as_batch=True)
+    take_turn(connection, Turn.MIGRATE)
+    context.configure(
+        connection=connection,
+        target_metadata=metadata,
+        transactional_ddl=True,
+        render_as_batch=True,
+        include_name=is_compared,
+    )
     with context.begin_transaction():
         context.run_migrations()
 

@@ -14,7 +14,9 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from monitor.history.trouble import CHOOSE_ANOTHER, explained, place
+from monitor.history import postgres
+from monitor.history.postgres import Turn
+from monitor.history.trouble import CHOOSE_ANOTHER, elsewhere, explained, place
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 """Beside the packages in a checkout, which an editable installation runs from; a wheel does not have it."""
@@ -46,17 +48,34 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path.absolute()}"
 
 
-def open_database(url: str) -> Engine:
+def open_database(url: str, password_file: Path | None = None) -> Engine:
     """Makes the folder of an SQLite file; the tables are `upgrade`'s business. Raises DatabaseError."""
     try:
-        parsed = make_url(url)
-        engine = create_engine(parsed, pool_pre_ping=True)
-    except (ArgumentError, ImportError) as cause:
+        parsed = postgres.with_driver(make_url(url))
+    except ArgumentError as cause:
         raise DatabaseError(f"could not open the history's database at {url!r}: {cause}") from cause
     if parsed.get_backend_name() == "sqlite":
-        make_folder(parsed)
-        event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
+        return _sqlite(parsed)
+    if parsed.get_backend_name() == "postgresql":
+        return _postgres(parsed, password_file)
+    raise DatabaseError(f"could not open the history's database at {url!r}: neither SQLite nor PostgreSQL speaks that")
+
+
+def _sqlite(url: URL) -> Engine:
+    make_folder(url)
+    engine = create_engine(url, pool_pre_ping=True)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _postgres(url: URL, password_file: Path | None) -> Engine:
+    try:
+        engine = create_engine(url, pool_pre_ping=True, connect_args=postgres.connect_args(url))
+    except (ArgumentError, ImportError) as cause:
+        raise DatabaseError(f"could not open the history's database at {place(url)}: {cause}") from cause
+    if password_file is not None:
+        postgres.read_password(engine, password_file)
     return engine
 
 
@@ -97,6 +116,8 @@ def upgrade(engine: Engine) -> None:
         )
     try:
         with for_writing(engine).begin() as connection:
+            _refuse_unfit(connection)
+            postgres.take_turn(connection, Turn.MIGRATE)
             _refuse_foreign(connection)
             command.upgrade(alembic_config(connection), "head")
     except SQLAlchemyError as cause:
@@ -104,8 +125,15 @@ def upgrade(engine: Engine) -> None:
     except CommandError as cause:
         raise DatabaseError(
             f"could not use the history at {place(engine.url)}: a newer release wrote it ({cause}); "
-            f"start that release, or {CHOOSE_ANOTHER}"
+            f"start that release, or {elsewhere(engine.url)}"
         ) from cause
+
+
+def _refuse_unfit(connection: Connection) -> None:
+    """Raises DatabaseError."""
+    why = postgres.unfit(connection) if postgres.is_postgres(connection) else None
+    if why is not None:
+        raise DatabaseError(f"could not use the history at {place(connection.engine.url)}: {why}")
 
 
 def _refuse_foreign(connection: Connection) -> None:
@@ -121,7 +149,7 @@ def _refuse_foreign(connection: Connection) -> None:
         some = ", ".join(sorted(names)[:5])
         raise DatabaseError(
             f"could not use the history at {place(connection.engine.url)}: it is another program's database "
-            f"(its tables: {some}); {CHOOSE_ANOTHER}"
+            f"(its tables: {some}); {elsewhere(connection.engine.url)}"
         )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 
+import psycopg
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -23,15 +26,50 @@ _BY_CODE = {
 """Cause and remedy of SQLite's errors; extended codes begin with these."""
 
 
+_NO_ANSWER = ("no PostgreSQL answers there", "start it, or correct `history.url`")
+_RESTARTS = ("it is just starting or stopping", "inferwatch tries again by itself while it runs")
+_BY_SQLSTATE = {
+    "08": ("the connection was lost", _RESTARTS[1]),
+    "25006": ("it is read-only: a standby, or set so", "name the primary in `history.url`"),
+    "42501": (
+        "this user lacks a right",
+        "make it the owner of the database, or GRANT it CREATE and USAGE on the schema and TEMPORARY on the database",
+    ),
+    "53100": ("its disk is full", "make room there"),
+    "53300": ("it has no connection left", "raise max_connections, or close others"),
+    "55P03": ("another program holds a lock for long", "end what holds it"),
+    "57P": _RESTARTS,
+}
+"""Cause and remedy of PostgreSQL's errors; codes begin with these."""
+
+_BY_TEXT = (
+    ("password", ("the password is missing or wrong", "give `history.password_file`, PGPASSFILE or PGPASSWORD")),
+    ("pg_hba.conf", ("it does not let this user in from this host", "add a line to its pg_hba.conf")),
+    (r'database ".*" does not exist', ("that database is not there", "make it: CREATE DATABASE … ENCODING 'UTF8'")),
+    (r'role ".*" does not exist', ("that user is not there", "CREATE ROLE … LOGIN, or correct `history.url`")),
+    ("is (starting up|shutting down)|not yet accepting", _RESTARTS),
+    ("refused|No such file|resolve|translate|time(d )?out|unreachable|No route", _NO_ANSWER),
+    ("closed the connection|connection (is|was) (closed|lost)|consuming input|SSL SYSCALL", _BY_SQLSTATE["08"]),
+)
+"""Where no connection came about there is no code, and text is all that tells."""
+
+
 def place(url: URL) -> str:
-    """The file, or the URL without password."""
-    return url.database or "memory" if url.get_backend_name() == "sqlite" else url.render_as_string()
+    """The file, or the URL without driver, password and options."""
+    if url.get_backend_name() == "sqlite":
+        return url.database or "memory"
+    return url.set(drivername=url.get_backend_name(), query={}).render_as_string()
+
+
+def elsewhere(url: URL) -> str:
+    """What to do where this database must not be used."""
+    return CHOOSE_ANOTHER if url.get_backend_name() == "sqlite" else "name another database in `history.url`"
 
 
 def explained(url: URL, error: SQLAlchemyError) -> str:
     """Place, cause and remedy, for what comes after "could not …"."""
     found = _of_place(Path(place(url))) if url.get_backend_name() == "sqlite" and _is_access(error) else None
-    cause, remedy = found or _of_code(error)
+    cause, remedy = found or _of_error(error)
     return f"{place(url)}: {cause}" + (f"; {remedy}" if remedy else "")
 
 
@@ -55,10 +93,21 @@ def _of_place(path: Path) -> tuple[str, str] | None:
     return None
 
 
-def _of_code(error: SQLAlchemyError) -> tuple[str, str]:
-    code = _code(error)
-    told = str(error.orig if isinstance(error, DBAPIError) else error).partition("\n")[0]
-    for prefix, (cause, remedy) in _BY_CODE.items():
-        if code.startswith(prefix):
-            return f"{cause} ({told})", remedy
-    return told, ""
+def _of_error(error: SQLAlchemyError) -> tuple[str, str]:
+    original = error.orig if isinstance(error, DBAPIError) else None
+    told = str(original or error).partition("\n")[0]
+    known = _of_postgres(original, told) if isinstance(original, psycopg.Error) else _starting(_BY_CODE, _code(error))
+    if known is None:
+        return told, ""
+    cause, remedy = known
+    return f"{cause} ({told})", remedy
+
+
+def _of_postgres(error: psycopg.Error, told: str) -> tuple[str, str] | None:
+    if error.sqlstate:
+        return _starting(_BY_SQLSTATE, error.sqlstate)
+    return next((known for pattern, known in _BY_TEXT if re.search(pattern, told)), None)
+
+
+def _starting(known: Mapping[str, tuple[str, str]], code: str) -> tuple[str, str] | None:
+    return next((told for prefix, told in known.items() if code.startswith(prefix)), None)

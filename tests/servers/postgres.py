@@ -40,11 +40,11 @@ class Postgres(Server):
         return psycopg.connect(host="127.0.0.1", port=self.port, user=USER, dbname=database, autocommit=True)
 
     @contextmanager
-    def new_database(self) -> Iterator[str]:
+    def new_database(self, template: str = "template1") -> Iterator[str]:
         """Its URL. Dropped at the end, whoever is still connected; for both a stopped cluster is started."""
         name = next(self._names)
         self.start()
-        self._tell(f"CREATE DATABASE {name}")
+        self._tell(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{name}"
         finally:

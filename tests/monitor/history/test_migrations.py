@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,18 @@ from sqlalchemy import Engine, MetaData, inspect
 
 from monitor.history import database as module
 from monitor.history.database import DatabaseError, alembic_config, default_url, for_writing, open_database, upgrade
-from monitor.history.tables import metadata
+from monitor.history.partitions import make_partitions, partition_of
+from monitor.history.postgres import is_postgres
+from monitor.history.tables import engine_minute, metadata
+
+PARTITION = "CREATE TABLE target_minute_p19700101 PARTITION OF target_minute FOR VALUES FROM (0) TO (86400)"
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Iterator[Engine]:
-    engine = open_database(f"sqlite:///{tmp_path}/state/new.sqlite")
+@pytest.fixture(params=["sqlite", "postgresql"])
+def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    is_sqlite = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path}/state/new.sqlite" if is_sqlite else request.getfixturevalue("postgres_url")
+    engine = open_database(url)
     yield engine
     engine.dispose()
 
@@ -52,6 +59,22 @@ def test_every_stored_metric_of_the_schema_has_its_columns_in_the_migrations(fre
             pytest.fail(f"the schema or the tables changed, write a migration (docs/history.md says how): {changes}")
 
 
+def test_partitions_are_no_difference_to_the_tables(postgres_database: Engine) -> None:
+    make_partitions(postgres_database, [partition_of(engine_minute, 60)])
+    assert "engine_minute_p19700101" in tables_of(postgres_database)
+    with postgres_database.connect() as connection:
+        command.check(alembic_config(connection))
+
+
+def test_monitors_that_start_at_once_migrate_one_after_the_other(fresh: Engine) -> None:
+    others = [open_database(fresh.url.render_as_string(hide_password=False)) for _ in range(3)]
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(upgrade, others)) == [None] * 3
+    for other in others:
+        other.dispose()
+    assert tables_of(fresh) == set(metadata.tables)
+
+
 def test_a_migration_that_fails_leaves_nothing_behind(fresh: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError), for_writing(fresh).begin() as connection:
         command.upgrade(alembic_config(connection), "head")
@@ -81,8 +104,8 @@ def test_a_url_that_no_database_speaks_is_refused(url: str) -> None:
         open_database(url)
 
 
-def test_sqlite_waits_keeps_a_write_ahead_log_and_checks_foreign_keys(fresh: Engine) -> None:
-    with fresh.connect() as connection:
+def test_sqlite_waits_keeps_a_write_ahead_log_and_checks_foreign_keys(sqlite_database: Engine) -> None:
+    with sqlite_database.connect() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "busy_timeout", "foreign_keys")
@@ -93,6 +116,8 @@ def test_sqlite_waits_keeps_a_write_ahead_log_and_checks_foreign_keys(fresh: Eng
 def test_rows_of_the_first_release_are_kept_on_the_way_up_and_down(fresh: Engine) -> None:
     with for_writing(fresh).begin() as connection:
         command.upgrade(alembic_config(connection), "0001")
+        if is_postgres(fresh):
+            connection.exec_driver_sql(PARTITION)
         connection.exec_driver_sql(
             "INSERT INTO series (id, scope, identity, node, server, labels, info) "
             "VALUES (1, 'target', 'x', 'n', 's', '{}', '{}')"
@@ -100,11 +125,15 @@ def test_rows_of_the_first_release_are_kept_on_the_way_up_and_down(fresh: Engine
         connection.exec_driver_sql(
             "INSERT INTO target_minute (series_id, start, samples, covered_seconds, up_avg) VALUES (1, 60, 4, 60, 1)"
         )
-        connection.exec_driver_sql("INSERT INTO checkpoints (node, server, at, state) VALUES ('n', 's', 61.5, 'z')")
+        blob = "BYTEA" if is_postgres(fresh) else "BLOB"
+        connection.exec_driver_sql(
+            f"INSERT INTO checkpoints (node, server, at, state) VALUES ('n', 's', 61.5, CAST('z' AS {blob}))"
+        )
     for to, more in (("head", ", uuid"), ("0001", "")):
         with for_writing(fresh).begin() as connection:
             (command.upgrade if to == "head" else command.downgrade)(alembic_config(connection), to)
             row = "SELECT start, samples, covered_seconds, up_avg, up_max FROM target_minute"
             assert connection.exec_driver_sql(row).all() == [(60, 4, 60.0, 1.0, None)]
             kept = connection.exec_driver_sql(f"SELECT node, server, at, state{more} FROM checkpoints").one()
-            assert tuple(kept)[:4] == ("n", "s", 61.5, "z")
+            assert tuple(kept)[:3] == ("n", "s", 61.5)
+            assert bytes(kept.state) == b"z"
