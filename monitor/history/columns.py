@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from exporters.schema import METRICS, PHASE_OF_METRIC, PHASES, Metric, Phase, Scope, Type
 
@@ -124,6 +125,15 @@ ENGINE_COLUMNS = _stored(Scope.ENGINE)
 TARGET_COLUMNS = _stored(Scope.TARGET)
 GPU_COLUMNS = _stored(Scope.GPU)
 STORED: dict[str, tuple[Column, ...]] = {**TARGET_COLUMNS, **ENGINE_COLUMNS, **GPU_COLUMNS}
+COLUMNS: Mapping[Scope, tuple[Column, ...]] = {
+    scope: tuple(chain.from_iterable(by_metric.values()))
+    for scope, by_metric in (
+        (Scope.ENGINE, ENGINE_COLUMNS),
+        (Scope.TARGET, TARGET_COLUMNS),
+        (Scope.GPU, GPU_COLUMNS),
+    )
+}
+"""Of each kind of series, in the order of its tables."""
 
 
 def column_names(columns: Iterable[Column]) -> list[str]:

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from itertools import chain
+from collections.abc import Callable
 from typing import Any
 
 from exporters.observation import Labels
 from exporters.schema import IDENTITY, Scope
-from monitor.history.columns import (
-    ENGINE_COLUMNS,
-    GPU_COLUMNS,
-    TARGET_COLUMNS,
-    Column,
-    CounterColumn,
-    GaugeColumns,
-    HistogramColumn,
-)
+from monitor.history.columns import COLUMNS, Column, CounterColumn, GaugeColumns, HistogramColumn
 from monitor.history.encoding import encode
 from monitor.history.minutes import Minute
 
 BoundsId = Callable[[tuple[float, ...]], int]
 
 _OF_ENGINES = frozenset(IDENTITY[Scope.ENGINE]) - frozenset(IDENTITY[Scope.TARGET])
-_COLUMNS: Mapping[Scope, tuple[Column, ...]] = {
-    scope: tuple(chain.from_iterable(columns.values()))
-    for scope, columns in (
-        (Scope.ENGINE, ENGINE_COLUMNS),
-        (Scope.TARGET, TARGET_COLUMNS),
-        (Scope.GPU, GPU_COLUMNS),
-    )
-}
 
 
 def scope_of(identity: Labels) -> Scope:
@@ -46,7 +29,7 @@ def row_values(scope: Scope, minute: Minute, bounds_id: BoundsId) -> tuple[Any, 
     values: list[Any] = [minute.samples, minute.covered_seconds]
     if scope is not Scope.TARGET:
         values.append(minute.increase_seconds)
-    for column in _COLUMNS[scope]:
+    for column in COLUMNS[scope]:
         values += _values(column, minute, bounds_id)
     return tuple(values)
 
