@@ -44,7 +44,7 @@ def assemble(
 
     Brings the database up to date. Raises HistoryError.
     """
-    database = open_database(database_url or config.history.database)
+    database = open_database(database_url or config.history.database, config.history.password_file)
     lock = WriterLock(database.url)
     try:
         upgrade(database)

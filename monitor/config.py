@@ -28,22 +28,29 @@ from exporters.config import (
 )
 from exporters.loader import Problem, Root, Seconds, Section, Text, Told
 from monitor.history.database import default_url, sqlite_url
+from monitor.history.postgres import with_driver
 
 _DAY = 86400.0
 _OWN_HEADERS = frozenset({
     "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding",
     "user-agent", "x-scope-orgid",
 })  # fmt: skip
+_A_DATABASE_URL = (
+    "a database URL, such as sqlite:////var/lib/inferwatch/history.sqlite or postgresql://inferwatch@db/inferwatch"
+)
+_SECRET_OPTIONS = frozenset({"password", "sslpassword"})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
 def _database_url(value: str) -> str:
     try:
-        url = make_url(value)
+        url = with_driver(make_url(value))
     except ArgumentError:
-        raise ValueError("a database URL, such as sqlite:////var/lib/inferwatch/history.sqlite") from None
-    if url.password is not None:
-        raise ValueError("a database URL without password: PostgreSQL's own PGPASSFILE or PGPASSWORD gives it")
+        raise ValueError(_A_DATABASE_URL) from None
+    if url.password is not None or not _SECRET_OPTIONS.isdisjoint(url.query):
+        raise Told("(value not shown): allowed: a database URL without password: give `password_file`")
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ValueError(_A_DATABASE_URL)
     return value
 
 
@@ -126,6 +133,7 @@ class HistorySection(Section):
     """Where minutes are kept, and for how long."""
 
     url: Annotated[Text, AfterValidator(_database_url)] | None = None
+    password_file: ReadableFile | None = Field(default=None, repr=False)
     path: Annotated[Path, BeforeValidator(_in_folder)] | None = None
     retention: Seconds = 35 * _DAY
 
@@ -133,6 +141,8 @@ class HistorySection(Section):
     def _check(self) -> Self:
         if self.url is not None and self.path is not None:
             raise ValueError("either `url` or `path`")
+        if self.password_file is not None and not (self.url or "").startswith("postgres"):
+            raise ValueError("`password_file` together with a `url` of PostgreSQL")
         return self
 
     @property

@@ -31,6 +31,14 @@ def test_a_path_of_the_history_is_relative_to_the_file(written: Path) -> None:
     assert config.history.retention == 7 * 86_400
 
 
+def test_a_password_lies_in_a_file_beside_the_url(written: Path) -> None:
+    written.with_name("password").write_text("secret\n")
+    config = config_of(written, "history: {url: 'postgres://u@h/d', password_file: password}")
+    assert config.history.database == "postgres://u@h/d"
+    assert config.history.password_file == written.with_name("password")
+    assert "password" not in repr(config.history)
+
+
 def test_one_file_serves_sidecar_and_monitor(written: Path) -> None:
     text = (
         "servers: [{url: 'http://gpu-1:8000'}]\nsources: {sidecars: ['http://gpu-2:9840']}\nscrape: {interval: 30s}\n"
@@ -67,7 +75,13 @@ prometheus:
     ("text", "message"),
     [
         ("history: {url: 'nonsense'}", "history.url: 'nonsense': allowed: a database URL, such as"),
-        ("history: {url: 'postgresql://u:secret@h/d'}", "allowed: a database URL without password"),
+        ("history: {url: 'mysql://h/d'}", "history.url: 'mysql://h/d': allowed: a database URL, such as"),
+        *(
+            (f"history: {{url: '{url}'}}", "history.url: (value not shown): allowed: a database URL without password")
+            for url in ("postgresql://u:secret@h/d", "postgres://u@h/d?password=secret")
+        ),
+        ("history: {password_file: inferwatch.yml}", "history: a mapping: allowed: `password_file` together with a"),
+        ("history: {url: 'postgresql://h/d', password_file: x}", "allowed: a file that exists and can be read"),
         ("history: {url: 'sqlite:///a', path: b}", "history: a mapping: allowed: either `url` or `path`"),
         ("history: {retention: soon}", "history.retention: 'soon': allowed: seconds, or text such as"),
         ("history: {patth: x}", "history.patth: unknown key: did you mean `path`?"),
