@@ -37,6 +37,10 @@ class GpuRow(BaseModel, frozen=True):
     up: bool
     observed_at: float
     """Unix seconds of the last reading."""
+    first_seen: float | None = None
+    """Unix seconds: since when the history knows it; the API tells it."""
+    last_seen: float | None = None
+    """Unix seconds of its last answer."""
     servers: list[str] = []
     """Names of the servers of this node that run on it."""
     utilization: float | None = None
@@ -73,6 +77,7 @@ class _Gpu:
     """What is remembered of one GPU."""
 
     latest: GpuObservation
+    last_seen: float | None = None
     facts: dict[str, str] = field(default_factory=dict)
     throttled: dict[str, float] | None = None
     counted: tuple[float, dict[Series, float]] = (0.0, {})
@@ -82,6 +87,7 @@ class _Gpu:
         self.latest, self.throttled = observation, None
         self.facts.update({name: text for name, text in observation.info.items() if name in _FACTS})
         if observation.up:
+            self.last_seen = observation.at
             self.throttled = self._throttled(observation)
 
     def _throttled(self, observation: GpuObservation) -> dict[str, float] | None:
@@ -104,6 +110,7 @@ class _Gpu:
             parent=gpu.parent or None,
             up=answers,
             observed_at=gpu.at,
+            last_seen=self.last_seen,
             servers=sorted(set(gpu.servers)),
             findings=[*([] if silent is None else [_silent(silent)]), *map(FindingOut.of, gpu.findings)],
             fields=[FieldOut.of(f) for f in gpu.fields],

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor.fleet import ServerRow
+from monitor.gpus import GpuHost, GpuRow
+from monitor.history.life import EVENT_KINDS
 
 
 class _Out(BaseModel):
@@ -32,12 +34,17 @@ class HistogramOut(_Out):
 
 
 class EventOut(_Out):
-    """Something that changed at a server."""
+    """Something that changed at a server, which has no `uuid` and `gpu`, or at a GPU, which has no `server`."""
 
-    at: float = Field(description="unix seconds", examples=[1764495615.2])
-    kind: str = Field(description="restart, version, model, wire_model or state", examples=["version"])
+    at: float = Field(description="unix seconds: when it was first read so", examples=[1764495615.2])
+    kind: str = Field(description=", ".join(EVENT_KINDS), examples=["version"])
     before: str | None = Field(examples=["0.32.0"])
     after: str | None = Field(examples=["0.33.0"])
+    text: str = Field(description="in words, as an annotation says it", examples=["version: 0.32.0 → 0.33.0"])
+    node: str = Field(examples=["gpu-1"])
+    server: str | None = Field(examples=["gpu-1:8000"])
+    uuid: str | None = Field(examples=[None])
+    gpu: str | None = Field(description="its number on the node then", examples=[None])
 
 
 class ServerDetail(_Out):
@@ -45,10 +52,20 @@ class ServerDetail(_Out):
 
     server: ServerRow
     observed_at: float = Field(description="unix seconds of the last reading", examples=[1764495615.2])
+    first_seen: float | None = Field(description="unix seconds: since when the history knows it", examples=[1762000000])
+    last_seen: float | None = Field(description="unix seconds of the last answer", examples=[1764495615.2])
     values: list[ValueOut]
     histograms: list[HistogramOut]
     engines_left_out: int = Field(description="engines beyond the first 128: in no value here", examples=[0])
     events: list[EventOut] = Field(description="the newest first")
+
+
+class GpusOut(_Out):
+    """What is said of each host whose GPUs are read or should be, and the GPUs. Where there are none, the host's
+    findings say why."""
+
+    hosts: list[GpuHost]
+    gpus: list[GpuRow]
 
 
 class PointOut(_Out):

@@ -76,7 +76,7 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-_MOMENT = "unix seconds, an RFC 3339 time, or an age such as 90m or 7d"
+MOMENT = "unix seconds, an RFC 3339 time, or an age such as 90m or 7d"
 
 
 class HistoryQuery(BaseModel):
@@ -88,8 +88,8 @@ class HistoryQuery(BaseModel):
         description="a metric of the schema, such as llm_requests_running", examples=["llm_requests_running"]
     )
     q: float | None = Field(default=None, description="the quantile, 0 to 1 for a histogram metric", examples=[0.99])
-    since: str = Field(default="1h", description=f"{_MOMENT}; rounded down to the step")
-    until: str = Field(default="now", description=_MOMENT)
+    since: str = Field(default="1h", description=f"{MOMENT}; rounded down to the step")
+    until: str = Field(default="now", description=MOMENT)
     step: str | None = Field(
         default=None,
         description="whole minutes, such as 300 or 5m; without it one that makes at most about 300 points",

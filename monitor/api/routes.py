@@ -8,13 +8,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 
 from monitor.api import problems
+from monitor.api.events import EventsQuery, event_out
+from monitor.api.gpus import all_gpus
 from monitor.api.history import as_csv, as_model
-from monitor.api.models import HistoryOut, ServerDetail
+from monitor.api.models import EventOut, GpusOut, HistoryOut, ServerDetail
 from monitor.api.parameters import Format, HistoryQuery
 from monitor.api.servers import detail
 from monitor.fleet import Fleet, ServerRow
-from monitor.gpus import GpuRow
 from monitor.history.ask import History
+from monitor.history.life import Wanted
 from monitor.history.question import closest
 
 _EVENTS_SHOWN = 50
@@ -26,7 +28,8 @@ def router(fleet: Fleet, history: History, clock: Callable[[], float]) -> APIRou
     """`clock` tells unix seconds."""
     routes = APIRouter(prefix="/api/v1")
     _add_servers(routes, fleet, history, clock)
-    _add_gpus(routes, fleet, clock)
+    _add_gpus(routes, fleet, history, clock)
+    _add_events(routes, history, clock)
     _add_history(routes, history, clock)
     return routes
 
@@ -39,18 +42,30 @@ def _add_servers(routes: APIRouter, fleet: Fleet, history: History, clock: Calla
 
     @routes.get("/servers/{node}/{server:path}", summary="One server in full", responses=problems.responses(404, 503))
     def one_server(node: Node, server: Server) -> ServerDetail:
-        """Every value of the last reading, every field of the schema with its quality, findings, and what changed."""
+        """Every value of the last reading, every field of the schema with its quality, findings, first and last sight,
+        and what changed."""
         row, observation = fleet.row(node, server, clock()), fleet.latest(node, server)
         if row is None or observation is None:
             raise _no_such(node, server, fleet.rows(clock()))
-        return detail(row, observation, history.events(node, server, _EVENTS_SHOWN))
+        events = history.events(Wanted(_EVENTS_SHOWN, node, server))
+        return detail(row, observation, history.seen_server(node, server), events)
 
 
-def _add_gpus(routes: APIRouter, fleet: Fleet, clock: Callable[[], float]) -> None:
+def _add_gpus(routes: APIRouter, fleet: Fleet, history: History, clock: Callable[[], float]) -> None:
     @routes.get("/gpus", summary="All GPUs as they are now")
-    def all_gpus() -> list[GpuRow]:
-        """One row for each GPU and MIG instance, sorted by node and number; also those that are lost."""
-        return fleet.gpus.rows(clock())
+    def gpus() -> GpusOut:
+        """One row for each GPU and MIG instance, sorted by node and number; also those that are lost. Of a host where
+        none can be read the findings say why."""
+        return all_gpus(fleet.gpus, history, clock())
+
+
+def _add_events(routes: APIRouter, history: History, clock: Callable[[], float]) -> None:
+    @routes.get("/events", summary="What changed at servers and GPUs", responses=problems.responses(400, 503))
+    def events(query: Annotated[EventsQuery, Query()]) -> list[EventOut]:
+        """The newest first, each once, however long it lasts: annotations for a chart. A server is restarted, or has
+        another version, model, state, flag or other GPUs; a GPU does not answer or does again, or has another
+        driver."""
+        return [event_out(event) for event in history.events(query.wanted(clock()))]
 
 
 def _no_such(node: str, server: str, rows: Sequence[ServerRow]) -> problems.NoSuchServer:

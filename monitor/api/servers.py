@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from exporters.observation import Observation
 from exporters.schema import METRICS
-from monitor.api.models import EventOut, HistogramOut, ServerDetail, ValueOut
+from monitor.api.events import event_out
+from monitor.api.models import HistogramOut, ServerDetail, ValueOut
 from monitor.fleet import ServerRow
+from monitor.history.life import Seen
 from monitor.history.minutes import Event
 from monitor.readings import first_engines
 
@@ -16,15 +18,17 @@ MAX_ENGINES = 128
 """In one answer, whatever a server makes up."""
 
 
-def detail(row: ServerRow, observation: Observation, events: Sequence[Event]) -> ServerDetail:
+def detail(row: ServerRow, observation: Observation, seen: Seen, events: Sequence[Event]) -> ServerDetail:
     observation, left_out = first_engines(observation, MAX_ENGINES)
     return ServerDetail(
         server=row,
         observed_at=observation.at,
+        first_seen=seen.first,
+        last_seen=row.last_seen if row.last_seen is not None else seen.last,
         values=_values(observation),
         histograms=_histograms(observation),
         engines_left_out=left_out,
-        events=[EventOut(at=e.at, kind=e.kind, before=e.before, after=e.after) for e in events],
+        events=[event_out(event) for event in events],
     )
 
 

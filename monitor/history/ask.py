@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from exporters.observation import Labels
 from exporters.schema import IDENTITY, Scope
-from monitor.history import tables
+from monitor.history import life, tables
 from monitor.history.aggregate import Cell, aggregate, covered
 from monitor.history.cells import Bounds, Row, cells, columns
 from monitor.history.database import ReadError
@@ -86,15 +85,20 @@ class History:
         answers = (Answer(dict(group), _points(asked, steps)) for group, steps in sorted(groups.items()))
         return [answer for answer in answers if answer.points]
 
-    def events(self, node: str, server: str, limit: int) -> list[Event]:
-        """What changed at a target, the newest first."""
-        series, events = tables.series, tables.events
-        wanted = select(series.c.identity, events.c.at, events.c.kind, events.c.before, events.c.after)
-        wanted = wanted.join(events, events.c.series_id == series.c.id)
-        wanted = wanted.where(series.c.node == node, series.c.server == server)
+    def events(self, wanted: life.Wanted) -> list[Event]:
+        """The newest first. Raises ReadError."""
         with self._connection() as connection:
-            rows = connection.execute(wanted.order_by(events.c.at.desc(), events.c.kind).limit(limit)).all()
-        return [Event(tuple(json.loads(r.identity).items()), r.at, r.kind, r.before, r.after) for r in rows]
+            return life.events(connection, wanted)
+
+    def seen_server(self, node: str, server: str) -> life.Seen:
+        """Raises ReadError."""
+        with self._connection() as connection:
+            return life.seen_server(connection, node, server)
+
+    def seen_gpus(self) -> dict[tuple[str, str], life.Seen]:
+        """By node and uuid. Raises ReadError."""
+        with self._connection() as connection:
+            return life.seen_gpus(connection)
 
     def _series(self, asked: Question) -> dict[int, dict[str, str]]:
         """Labels of all series of the metric's scope, by id."""

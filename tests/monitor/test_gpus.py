@@ -47,7 +47,7 @@ def test_a_row_has_the_figures_of_the_reading(fleet: GpuFleet) -> None:
 def test_what_a_gpu_does_not_tell_is_none_and_never_0(fleet: GpuFleet) -> None:
     fleet.update("gpu-07", gathered(NOW, reading("0", {})))
     told = only(fleet).model_dump()
-    figures = told.keys() - {"node", "uuid", "gpu", "name", "driver", "up", "observed_at"}
+    figures = told.keys() - {"node", "uuid", "gpu", "name", "driver", "up", "observed_at", "last_seen"}
     assert {name: told[name] for name in figures if told[name] not in (None, [])} == {}
 
 
@@ -64,9 +64,12 @@ def test_a_lost_gpu_keeps_its_name_and_no_reading(fleet: GpuFleet) -> None:
     fleet.update("gpu-07", gathered(NOW, away, reading("1")))
     row, other = fleet.rows(NOW)
     assert not row.up
-    assert row.name == "NVIDIA H100 80GB HBM3"
+    assert (row.name, row.last_seen) == ("NVIDIA H100 80GB HBM3", NOW - 30)
     assert [f.reason for f in row.findings] == ["gpu_lost", "gpu_xid_hardware"]
-    figures = row.model_dump().keys() & {name for name in GpuRow.model_fields if "_" in name} - {"observed_at"}
+    figures = row.model_dump().keys() & {name for name in GpuRow.model_fields if "_" in name} - {
+        "observed_at",
+        "last_seen",
+    }
     assert {name for name in figures if getattr(row, name) is not None} == set()
     assert other.up
 

@@ -83,6 +83,7 @@ async def test_one_server_is_told_in_full(client: httpx.AsyncClient) -> None:
     assert told["histograms"][0]["counts"] == [720, 792, 800]
     assert told["observed_at"] == NOW
     assert told["events"] == []
+    assert (told["first_seen"], told["last_seen"]) == (NOW - 120, NOW)
 
 
 async def test_a_server_of_very_many_engines_has_a_bounded_answer(client: httpx.AsyncClient, fleet: Fleet) -> None:
@@ -238,8 +239,8 @@ async def test_a_path_that_is_not_there_is_a_problem(client: httpx.AsyncClient) 
 
 async def test_the_api_describes_itself(client: httpx.AsyncClient) -> None:
     description = (await client.get("/openapi.json")).json()
-    paths = {"/api/v1/servers", "/api/v1/servers/{node}/{server}", "/api/v1/gpus", "/api/v1/history"}
-    assert set(description["paths"]) == paths
+    paths = {"/servers", "/servers/{node}/{server}", "/gpus", "/events", "/history"}
+    assert {f"/api/v1{path}" for path in paths} <= set(description["paths"])
     answer = description["components"]["schemas"]["PointOut"]["properties"]
     assert answer["covered_seconds"]["examples"] == [60]
     parameters = {p["name"] for p in description["paths"]["/api/v1/history"]["get"]["parameters"]}

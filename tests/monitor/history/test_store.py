@@ -61,16 +61,6 @@ def test_old_minutes_are_forgotten_and_newer_ones_stay(database: Engine, store: 
     assert [p.start for p in answer.points] == [120]
 
 
-def test_events_are_told_newest_first(store: Store, history: History) -> None:
-    recording = Recording(store, 15)
-    for at, tokens in [(30, 50), (45, 3), (60, 9), (75, 1)]:
-        recording.record([observation(at, {series("llm_generation_tokens_total"): tokens})], at)
-    found = history.events("n1", "s1", limit=10)
-    assert [(e.at, e.kind) for e in found] == [(75, "restart"), (45, "restart")]
-    assert history.events("n1", "other", limit=10) == []
-    assert isinstance(found[0], Event)
-
-
 def test_every_metric_of_a_server_is_stored_or_it_is_said_why_not() -> None:
     for metric in METRICS.values():
         assert (metric.name in STORED) != bool(why_not_stored(metric)), metric.name

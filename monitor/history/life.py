@@ -1,0 +1,81 @@
+"""The life of servers and GPUs: when they were seen first and last, and what changed in between."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, Select, collate, func, select
+
+from exporters.schema import Scope
+from monitor.history import tables
+from monitor.history.minutes import FLAGS, Event
+
+EVENT_KINDS = ("restart", "version", "model", "wire_model", "state", "gpus", "driver", *FLAGS)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Events in (since, until], the newest `limit` of them; what is empty does not matter."""
+
+    limit: int
+    node: str = ""
+    server: str = ""
+    uuid: str = ""
+    kinds: tuple[str, ...] = ()
+    since: float = -math.inf
+    until: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """In unix seconds; None of what never answered."""
+
+    first: float | None = None
+    last: float | None = None
+
+
+def events(connection: Connection, wanted: Wanted) -> list[Event]:
+    """The newest first."""
+    series, event = tables.series.c, tables.events.c
+    found = select(series.identity, event.at, event.kind, event.before, event.after)
+    found = found.join_from(tables.events, tables.series).where(*_conditions(wanted))
+    bytewise = "C" if connection.dialect.name == "postgresql" else "BINARY"
+    order = (collate(series.identity, bytewise), collate(event.kind, bytewise))
+    rows = connection.execute(found.order_by(event.at.desc(), *order).limit(wanted.limit)).all()
+    return [Event(tuple(json.loads(r.identity).items()), r.at, r.kind, r.before, r.after) for r in rows]
+
+
+def _conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:
+    series, event = tables.series.c, tables.events.c
+    for column, value in ((series.node, wanted.node), (series.server, wanted.server), (series.uuid, wanted.uuid)):
+        if value:
+            yield column == value
+    if wanted.kinds:
+        yield event.kind.in_(wanted.kinds)
+    if math.isfinite(wanted.since):
+        yield event.at > wanted.since
+    if math.isfinite(wanted.until):
+        yield event.at <= wanted.until
+
+
+def seen_server(connection: Connection, node: str, server: str) -> Seen:
+    c = tables.series.c
+    row = connection.execute(_seen(Scope.TARGET).where(c.node == node, c.server == server)).one()
+    return Seen(row.first, row.last)
+
+
+def seen_gpus(connection: Connection) -> dict[tuple[str, str], Seen]:
+    """By node and uuid, under whichever numbers they were."""
+    c = tables.series.c
+    rows = connection.execute(_seen(Scope.GPU).add_columns(c.node, c.uuid).group_by(c.node, c.uuid)).all()
+    return {(r.node, r.uuid): Seen(r.first, r.last) for r in rows}
+
+
+def _seen(scope: Scope) -> Select[tuple[float | None, float | None]]:
+    c = tables.series.c
+    return select(func.min(c.first_seen).label("first"), func.max(c.last_seen).label("last")).where(
+        c.scope == scope.value
+    )
