@@ -59,16 +59,16 @@ class Upsert:
     def _insert(self, table: Table) -> Insert:
         return postgresql.insert(table) if self._postgres else sqlite.insert(table)
 
-    def due(self, starts: Iterable[int]) -> None:
-        """Minutes of these starts are written, so that their hours have to be rolled up (again)."""
+    def due(self, starts: Iterable[int], tier: Tier = Tier.HOUR) -> None:
+        """Finer windows of these starts are written, so that the tier's have to be rolled up (again)."""
         table = tables.rollup_due
-        hours = sorted({start // Tier.HOUR.seconds * Tier.HOUR.seconds for start in starts})
-        insert = self._insert(table).values(tier=Tier.HOUR.value, start=bindparam("hour"), touched=1)
+        windows = sorted({start // tier.seconds * tier.seconds for start in starts})
+        insert = self._insert(table).values(tier=tier.value, start=bindparam("window"), touched=1)
         again = insert.on_conflict_do_update(
             index_elements=table.primary_key.columns, set_={"touched": table.c.touched + 1}
         )
-        if hours:
-            self.connection.execute(again, [{"hour": hour} for hour in hours])
+        if windows:
+            self.connection.execute(again, [{"window": window} for window in windows])
 
     def event(self, series_id: int, event: Event) -> None:
         values = {"at": event.at, "kind": event.kind, "before": event.before, "after": event.after}
