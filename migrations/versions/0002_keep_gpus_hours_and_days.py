@@ -138,7 +138,7 @@ def _create_small() -> None:
         sa.Column("last_seen", sa.Double(), nullable=True),
         sa.Column("delivered_at", sa.Double(), nullable=True),
         sa.Column("resolved_at", sa.Double(), nullable=True),
-        sa.Column("receiver", sa.Text(), nullable=True),
+        sa.Column("receivers", sa.JSON(), nullable=False),
         sa.Column("generator_url", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("fingerprint", "starts_at", name=op.f("pk_alerts")),
     )

@@ -129,12 +129,12 @@ alerts = Table(
     SqlColumn("last_seen", Double),
     SqlColumn("delivered_at", Double),
     SqlColumn("resolved_at", Double),
-    SqlColumn("receiver", Text),
+    SqlColumn("receivers", JSON, nullable=False),
     SqlColumn("generator_url", Text),
     Index(None, "starts_at"),
 )
 """One per firing of an alert. `last_seen` is the newest sample of Prometheus' ALERTS; `delivered_at` and `resolved_at`
-are when Alertmanager told of it, and of its end."""
+are when Alertmanager told of it, and of its end; `receivers` has both by the receiver that was told."""
 
 
 def _sql(column: Column) -> Iterable[SqlColumn[Any]]:
