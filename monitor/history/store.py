@@ -8,22 +8,28 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from threading import Lock
 
 from sqlalchemy import Connection, Engine, Table, delete, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from exporters.observation import Labels
 from monitor.history import tables
 from monitor.history.bulk import Row, upsert_rows
 from monitor.history.database import DatabaseError, HistoryError, ReadError, for_writing, make_folder, upgrade
 from monitor.history.file import DatabaseFile
 from monitor.history.minutes import WINDOW_SECONDS, Event, Window
+from monitor.history.partitions import Partition, make_partitions, partition_of
+from monitor.history.postgres import is_worth_repeating
 from monitor.history.rows import row_values, scope_of
 from monitor.history.tables import Tier, rows_table
 from monitor.history.trouble import explained
 from monitor.history.upsert import Ids, Progress, Seen, Upsert
 
 log = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
 
 
 class WriteError(HistoryError):
@@ -49,7 +55,7 @@ class Store:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._ids = Ids()
+        self._forget_what_is_there()
         self._file = DatabaseFile(engine.url)
         self._following = Lock()
         self.losses: list[str] = []
@@ -73,14 +79,28 @@ class Store:
     def _write(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
         """`mark` writes how far this goes."""
         self._follow_file()
-        try:
-            with for_writing(self._engine).begin() as connection:
-                upsert = Upsert(connection)
-                _write(upsert, self._ids, windows, events)
-                mark(upsert)
-        except SQLAlchemyError as cause:
-            self._ids = Ids()  # those given out in the transaction are gone
-            raise WriteError(f"could not write the history at {explained(self._engine.url, cause)}") from cause
+        for again in reversed(range(_ATTEMPTS)):
+            try:
+                self._write_once(windows, events, mark)
+            except SQLAlchemyError as cause:
+                self._forget_what_is_there()  # what was made in the transaction is gone
+                if not (again and is_worth_repeating(cause)):
+                    raise WriteError(f"could not write the history at {explained(self._engine.url, cause)}") from cause
+            else:
+                return
+
+    def _write_once(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
+        wanted = {partition_of(_table(of), window.start) for window in windows for of in window.rows}
+        make_partitions(self._engine, wanted - self._partitions)
+        self._partitions |= wanted
+        with for_writing(self._engine).begin() as connection:
+            upsert = Upsert(connection)
+            _write(upsert, self._ids, windows, events)
+            mark(upsert)
+
+    def _forget_what_is_there(self) -> None:
+        self._ids = Ids()
+        self._partitions: set[Partition] = set()
 
     def checkpoint(self, node: str, server: str, uuid: str = "") -> bytes | None:
         c = tables.checkpoints.c
@@ -141,7 +161,7 @@ class Store:
                 upgrade(self._engine)
             except DatabaseError as cause:
                 raise WriteError(f"{change} while inferwatch ran: what it held is lost; {cause}") from cause
-            self._ids = Ids()
+            self._forget_what_is_there()
             self._file.accept()
             self.losses.append(f"{change} while inferwatch ran: what it held is lost; the history goes on without it")
             log.error("history: %s", self.losses[-1])
@@ -155,6 +175,11 @@ class Store:
             return sum(connection.execute(statement).rowcount for statement in old)
 
 
+@cache
+def _table(of: Labels) -> Table:
+    return rows_table(scope_of(of), Tier.MINUTE)
+
+
 def _write(upsert: Upsert, ids: Ids, windows: Sequence[Window], events: Iterable[Event]) -> None:
     """In an order that is the same for all writers, so that they wait for each other in turn."""
     upsert.due(window.start for window in windows)
@@ -163,9 +188,9 @@ def _write(upsert: Upsert, ids: Ids, windows: Sequence[Window], events: Iterable
     for of in sorted({of for window in windows for of in window.rows} | {event.target for event in events}):
         ids.of_series(upsert, of)
     for start, of, minute in ((w.start, of, minute) for w in windows for of, minute in w.rows.items()):
-        series_id, scope = ids.of_series(upsert, of), scope_of(of)
-        values = row_values(scope, minute, lambda bounds: ids.of_bounds(upsert, bounds))
-        rows[rows_table(scope, Tier.MINUTE)].append((series_id, start, *values))
+        series_id = ids.of_series(upsert, of)
+        values = row_values(scope_of(of), minute, lambda bounds: ids.of_bounds(upsert, bounds))
+        rows[_table(of)].append((series_id, start, *values))
         now = Seen.of(minute)
         if now is not None:
             seen[series_id] = seen[series_id] | now if series_id in seen else now

@@ -3,21 +3,20 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select, update
 
 from exporters.histogram import Histogram
 from exporters.observation import Observation
 from exporters.schema import TTFT
 from monitor.history import recording as module
-from monitor.history.database import open_database, sqlite_url
+from monitor.history.database import open_database
 from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store, WriteError
-from monitor.history.tables import metadata
+from monitor.history.tables import checkpoints, metadata
 from tests.monitor.history.stored import engine_rows, everything
 from tests.monitor.observations import empty_page, observation, series
 
@@ -25,17 +24,18 @@ RUNNING, TOKENS = series("llm_requests_running"), series("llm_generation_tokens_
 INTERVAL = 15.0
 
 
-def path_of(database: Engine) -> Path:
-    return Path(database.url.database or "")
+@pytest.fixture
+def database(each_database: Engine) -> Engine:
+    return each_database
 
 
 def test_a_minute_is_written_when_the_first_reading_after_it_arrives(database: Engine, store: Store) -> None:
     recording = Recording(store, INTERVAL)
     for at, tokens in [(0.5, 0), (30, 5), (60, 9)]:
         recording.record([observation(at, {TOKENS: tokens})], at)
-    assert engine_rows(path_of(database)) == {}
+    assert engine_rows(database) == {}
     recording.record([observation(75, {TOKENS: 12})], 75)
-    assert {start: r["generation_tokens"] for start, r in engine_rows(path_of(database)).items()} == {0: 9}
+    assert {start: r["generation_tokens"] for start, r in engine_rows(database).items()} == {0: 9}
     assert recording.newest == 60
 
 
@@ -44,7 +44,7 @@ def test_the_open_minute_is_written_on_shutdown_as_far_as_it_got(database: Engin
     for at, tokens in [(60.5, 0), (75, 5)]:
         recording.record([observation(at, {TOKENS: tokens, RUNNING: at})], at)
     recording.flush()
-    [row] = engine_rows(path_of(database)).values()
+    [row] = engine_rows(database).values()
     assert (row["samples"], row["covered_seconds"], row["generation_tokens"]) == (2, 14.5, 5)
     assert (row["requests_running_avg"], row["requests_running_max"]) == (67.75, 75)
 
@@ -56,7 +56,7 @@ def test_an_empty_page_is_a_base_line_for_the_next_process_too(database: Engine,
     after = Recording(store, INTERVAL)
     after.record([observation(30, {TOKENS: 40})], 30)
     after.flush()
-    [row] = engine_rows(path_of(database)).values()
+    [row] = engine_rows(database).values()
     assert (row["generation_tokens"], row["increase_seconds"]) == (40, 15)
 
 
@@ -64,18 +64,18 @@ def test_a_minute_is_written_though_its_target_fell_silent(database: Engine, sto
     recording = Recording(store, INTERVAL)
     recording.record([observation(30, {RUNNING: 1})], 30)
     recording.record([], 90)
-    assert engine_rows(path_of(database)) == {}
+    assert engine_rows(database) == {}
     recording.record([], 91)
-    assert list(engine_rows(path_of(database))) == [0]
+    assert list(engine_rows(database)) == [0]
 
 
 def test_a_partial_minute_is_gone_on_with_after_a_restart(database: Engine) -> None:
     readings = [(65, 0, 2), (80, 10, 4), (95, 25, 6), (110, 40, 8)]
     observations = [observation(at, {TOKENS: tokens, RUNNING: running}) for at, tokens, running in readings]
     record_all(database, observations[:2])
-    assert engine_rows(path_of(database))[60]["samples"] == 2
+    assert engine_rows(database)[60]["samples"] == 2
     record_all(database, observations[2:])
-    row = engine_rows(path_of(database))[60]
+    row = engine_rows(database)[60]
     assert (row["generation_tokens"], row["requests_running_avg"], row["samples"]) == (40, 5, 4)
     assert (row["covered_seconds"], row["increase_seconds"]) == (45, 45)
 
@@ -85,7 +85,7 @@ def test_a_minute_is_never_overwritten_with_less_even_without_its_checkpoint(dat
     with database.begin() as connection:
         connection.exec_driver_sql("DELETE FROM checkpoints")
     record_all(database, [observation(110, {TOKENS: 110})])
-    assert engine_rows(path_of(database))[60]["generation_tokens"] == 30
+    assert engine_rows(database)[60]["generation_tokens"] == 30
 
 
 def test_what_could_not_be_written_is_written_the_next_time(database: Engine) -> None:
@@ -106,7 +106,7 @@ def test_what_could_not_be_written_is_written_the_next_time(database: Engine) ->
         recording.record([observation(135, {TOKENS: 9})], 135)
     store.fails = False
     recording.record([observation(150, {TOKENS: 10})], 150)
-    assert {s: r["generation_tokens"] for s, r in engine_rows(path_of(database)).items()} == {0: 7, 60: 1}
+    assert {s: r["generation_tokens"] for s, r in engine_rows(database).items()} == {0: 7, 60: 1}
 
 
 def test_while_nothing_can_be_written_only_so_much_is_kept(
@@ -123,26 +123,25 @@ def test_while_nothing_can_be_written_only_so_much_is_kept(
             recording.record([observation(30 + 60 * minute, {TOKENS: minute})], 30 + 60 * minute)
     recording._store = Store(database)
     recording.flush()
-    assert list(engine_rows(path_of(database))) == [120, 180, 240]
+    assert list(engine_rows(database)) == [120, 180, 240]
     assert "gave up a minute of n1 s1:" in caplog.text
 
 
 def test_a_checkpoint_of_another_release_is_not_read(database: Engine) -> None:
     record_all(database, [observation(at, {TOKENS: at}) for at in (65, 80)])
     with database.begin() as connection:
-        state = connection.exec_driver_sql("SELECT state FROM checkpoints").scalar_one()
+        state = connection.scalars(select(checkpoints.c.state)).one()
         document = json.loads(zlib.decompress(state)) | {"version": 99}
         newer = zlib.compress(json.dumps(document).encode())
-        connection.exec_driver_sql("UPDATE checkpoints SET state = ?", (newer,))
+        connection.execute(update(checkpoints).values(state=newer))
     record_all(database, [observation(at, {TOKENS: at}) for at in (125, 140)])
-    added = {start: r["generation_tokens"] for start, r in engine_rows(path_of(database)).items()}
+    added = {start: r["generation_tokens"] for start, r in engine_rows(database).items()}
     assert added == {60: 15, 120: 15}, "what passed from 80 to 125 is not known"
 
 
-def test_a_locked_database_is_an_error_of_its_own(database: Engine) -> None:
-    path = path_of(database)
-    other = open_database(sqlite_url(path))
-    with database.connect() as lock:
+def test_a_locked_database_is_an_error_of_its_own(sqlite_database: Engine) -> None:
+    other = open_database(str(sqlite_database.url))
+    with sqlite_database.connect() as lock:
         lock.exec_driver_sql("COMMIT")
         lock.exec_driver_sql("BEGIN EXCLUSIVE")
         with other.connect() as connection:
@@ -221,7 +220,7 @@ def test_any_split_into_restarts_gives_the_same_rows(
     record_all(whole, observations)
     for start, end in zip([0, *cuts], [*cuts, len(observations)], strict=True):
         record_all(split, observations[start:end])
-    assert everything(path_of(split)) == everything(path_of(whole))
+    assert everything(split) == everything(whole)
 
 
 class Counting(Store):
@@ -244,7 +243,7 @@ def test_dying_is_the_same_as_not_having_looked_since_the_last_write(
     clear(whole)
     clear(killed)
     record_all(whole, _record_with_deaths(killed, observations, deaths))
-    assert everything(path_of(killed)) == everything(path_of(whole))
+    assert everything(killed) == everything(whole)
 
 
 def _record_with_deaths(database: Engine, observations: list[Observation], deaths: set[int]) -> list[Observation]:

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Engine
 
@@ -10,14 +8,15 @@ from monitor.history.minutes import Event, Minute, Window
 from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store
 from monitor.history.upsert import Progress
-from tests.monitor.history.stored import engine_rows, everything, rows
+from tests.monitor.history.stored import asked, connected, engine_rows, everything, rows
 from tests.monitor.observations import ENGINE_0, observation, series
 
 RUNNING = series("llm_requests_running")
 
 
-def path_of(database: Engine) -> Path:
-    return Path(database.url.database or "")
+@pytest.fixture
+def database(each_database: Engine) -> Engine:
+    return each_database
 
 
 def test_a_series_keeps_when_it_was_seen_and_what_it_said_of_itself(database: Engine, store: Store) -> None:
@@ -27,7 +26,7 @@ def test_a_series_keeps_when_it_was_seen_and_what_it_said_of_itself(database: En
         recording.record([observation(at, {info: 1, RUNNING: 1})], at)
     recording.record([observation(115, up=False, available=False)], 115)
     recording.flush()
-    stored = everything(path_of(database))
+    stored = everything(database)
     engine, target = stored["series"]
     assert engine[1:8] == ("engine", "n1", "s1", "vllm", "m-a", "unified", "0")
     assert engine[9] == {"version": "0.33.0", "wire_model": "org/m-a"}
@@ -40,7 +39,7 @@ def test_a_target_that_never_answered_was_never_seen(database: Engine, store: St
     recording = Recording(store, 15)
     recording.record([observation(30, up=False, available=False)], 30)
     recording.flush()
-    [target] = everything(path_of(database))["series"]
+    [target] = everything(database)["series"]
     assert target[10:] == (None, None)
 
 
@@ -88,8 +87,8 @@ def test_windows_are_written_together_with_how_far_their_source_was_read(databas
     assert store.progress("http://prometheus") is None
     told = Progress("http://prometheus", 0, 120)
     store.write_windows([window(0), window(60, tokens=2)], [Event(ENGINE_0, 30, "restart")], told)
-    assert {s: r["generation_tokens"] for s, r in engine_rows(path_of(database)).items()} == {0: 1, 60: 2}
-    assert len(everything(path_of(database))["events"]) == 1
+    assert {s: r["generation_tokens"] for s, r in engine_rows(database).items()} == {0: 1, 60: 2}
+    assert len(everything(database)["events"]) == 1
     assert store.progress("http://prometheus") == told
     assert store.progress("http://another") is None
 
@@ -116,7 +115,7 @@ def test_a_window_that_is_handed_in_twice_is_stored_once_and_with_the_more_readi
 ) -> None:
     """As after a clock that was set back."""
     store.write_windows([window(0, 3, 30), window(0, 4, 40), window(0, 2, 20)], [], Progress("a", 0, 60))
-    assert {s: r["generation_tokens"] for s, r in engine_rows(path_of(database)).items()} == {0: 40}
+    assert {s: r["generation_tokens"] for s, r in engine_rows(database).items()} == {0: 40}
 
 
 def test_an_hour_is_due_for_its_roll_up_again_with_every_write_of_its_minutes(database: Engine, store: Store) -> None:
@@ -132,7 +131,7 @@ def test_a_series_was_first_seen_when_its_earliest_window_says_whenever_that_is_
 ) -> None:
     for start in (600, 0):
         store.write_windows([window(start)], [], Progress("a", start, start + 60))
-    [stored] = everything(path_of(database))["series"]
+    [stored] = everything(database)["series"]
     assert stored[-2:] == (15, 660)
 
 
@@ -146,8 +145,8 @@ def test_a_checkpoint_of_a_gpu_is_kept_by_its_uuid(store: Store) -> None:
 def test_a_minute_of_a_gpu_has_its_own_table_and_no_server(database: Engine, store: Store) -> None:
     gpu = (("gpu", "0"), ("node", "n1"), ("rack", "7"), ("uuid", "GPU-1"))
     store.write_windows([Window(60, {gpu: Minute(4, 61.0, 120.0, 60.0, 60.0)})], [], Progress("a", 60, 120))
-    [stored] = rows(path_of(database), "gpu_minute").values()
+    [stored] = rows(database, "gpu_minute").values()
     assert (stored["samples"], stored["increase_seconds"]) == (4, 60)
-    with database.connect() as connection:
-        named = connection.exec_driver_sql("SELECT scope, node, server, uuid, gpu, labels FROM series").one()
-    assert tuple(named) == ("gpu", "n1", "", "GPU-1", "0", '{"rack": "7"}')
+    with connected(database) as connection:
+        [named] = asked(connection, "SELECT scope, node, server, uuid, gpu, labels FROM series")
+    assert tuple(named.values()) == ("gpu", "n1", "", "GPU-1", "0", {"rack": "7"})

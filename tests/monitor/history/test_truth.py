@@ -1,6 +1,5 @@
 """Rows and answers against the recorded pages, read by another program, and against what the clients saw."""
 
-import json
 from collections import defaultdict
 from functools import lru_cache
 from pathlib import Path
@@ -163,7 +162,7 @@ def test_data_parallel_engines_keep_rows_of_their_own(database: Engine, history:
     pages = {p: 1_796_027_220.0 + 2 * (n + 1) for n, p in enumerate(sorted(RUN.glob("C-*-[01]-*.prom")))}
     stored = rows(record(database, told(pages)), "engine_minute")
     of_all = stored.pop(next(key for key in stored if '"engine"' not in key[0]))
-    assert json.loads(of_all["requests_rejected"]) == {"max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
+    assert of_all["requests_rejected"] == {"max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
     assert len(stored) == 2
     prompt = sum(r["prompt_tokens"] for r in stored.values())
     first, *_, last = pages
