@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 
 from exporters.histogram import Histogram
 
@@ -61,11 +62,13 @@ def decode(data: bytes, bounds: Mapping[int, tuple[float, ...]]) -> list[Histogr
 
 
 def _decode_parts(data: bytes, bounds: Mapping[int, tuple[float, ...]]) -> Iterator[Histogram]:
-    for bounds_id, filled, total in _parts(data):
-        native = bounds[bounds_id]
-        per_bucket = [0.0] * (len(native) + 1)
-        for index, count in filled:
-            per_bucket[index] = count
+    at = 0
+    while at < len(data):
+        head, at = _varint(data, at)
+        counts: dict[int, float] = {}
+        total, at = _add_part(data, at, head, counts)
+        native = bounds[head >> 2]
+        per_bucket = (counts.get(index, 0) for index in range(len(native) + 1))
         yield Histogram(native, tuple(map(float, accumulate(per_bucket))), total)
 
 
@@ -74,13 +77,14 @@ def merge(values: Iterable[bytes]) -> bytes:
 
     Each set of bounds keeps its own part, in order of first sight. A sum that is not known of one is not known of all.
     """
-    counts: dict[int, dict[int, float]] = {}
-    sums: dict[int, list[float | None]] = {}
-    for bounds_id, filled, total in chain.from_iterable(map(_parts, values)):
-        of_bounds = counts.setdefault(bounds_id, {})
-        for index, count in filled:
-            of_bounds[index] = of_bounds.get(index, 0) + count
-        sums.setdefault(bounds_id, []).append(total)
+    counts: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    sums: defaultdict[int, list[float | None]] = defaultdict(list)
+    for data in values:
+        at = 0
+        while at < len(data):
+            head, at = _varint(data, at)
+            total, at = _add_part(data, at, head, counts[head >> 2])
+            sums[head >> 2].append(total)
     out = bytearray()
     for bounds_id, of_bounds in counts.items():
         known = [total for total in sums[bounds_id] if total is not None]
@@ -89,27 +93,40 @@ def merge(values: Iterable[bytes]) -> bytes:
     return bytes(out)
 
 
-def _parts(data: bytes) -> Iterator[tuple[int, list[tuple[int, float]], float | None]]:
-    """Of each: the id of its bounds, index and count of its buckets that are not empty, and its sum."""
-    at = 0
-    while at < len(data):
-        head, at = _varint(data, at)
-        length, at = _varint(data, at)
-        filled: list[tuple[int, float]] = []
-        index = -1
-        for _ in range(length):
-            skipped, at = _varint(data, at)
-            index += skipped + 1
-            count: float
-            if head & _FLOATS:
-                count, at = _FLOAT.unpack_from(data, at)[0], at + 8
-            else:
-                count, at = _varint(data, at)
-            filled.append((index, count))
-        total: float | None = None if length else 0.0
-        if head & _HAS_SUM:
-            total, at = _FLOAT.unpack_from(data, at)[0], at + 8
-        yield head >> 2, filled, total
+def _add_part(data: bytes, at: int, head: int, counts: dict[int, float]) -> tuple[float | None, int]:
+    """Adds up by bucket; returns the part's sum, and where it ends."""
+    length, at = _varint(data, at)
+    at = (_add_floats if head & _FLOATS else _add_whole)(data, at, length, counts)
+    if head & _HAS_SUM:
+        return _FLOAT.unpack_from(data, at)[0], at + 8
+    return None if length else 0.0, at
+
+
+def _add_floats(data: bytes, at: int, length: int, counts: dict[int, float]) -> int:
+    index = -1
+    for _ in range(length):
+        skipped, at = _varint(data, at)
+        index += skipped + 1
+        counts[index] = counts.get(index, 0) + _FLOAT.unpack_from(data, at)[0]
+        at += 8
+    return at
+
+
+def _add_whole(data: bytes, at: int, length: int, counts: dict[int, float]) -> int:
+    """Roll-ups spend their time here: a number of one byte, as most are, costs no call."""
+    index = -1
+    for _ in range(length):
+        skipped = data[at]
+        at += 1
+        if skipped >= 0x80:
+            skipped, at = _varint(data, at - 1)
+        count = data[at]
+        at += 1
+        if count >= 0x80:
+            count, at = _varint(data, at - 1)
+        index += skipped + 1
+        counts[index] = counts.get(index, 0) + count
+    return at
 
 
 def _put_varint(out: bytearray, number: int) -> None:
