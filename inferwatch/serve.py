@@ -16,14 +16,15 @@ from monitor.history.database import HistoryError, sqlite_url
 from monitor.sources import Source
 
 _NO_SOURCES = (
-    'no sidecar to read: name them in the configuration, `sources: {sidecars: ["http://HOST:9840"]}`; '
+    'no sidecar to read: name them in the configuration, `sources: {sidecars: ["http://HOST:9840"]}`, or the '
+    "Prometheus that scrapes them, `prometheus: {url: http://HOST:9090}`; "
     "`inferwatch up` reads the servers of this host by itself"
 )
 
 
 def serve(config: Path | None, listen: str | None, state_dir: Path | None) -> None:
     loaded = load(config_path(config), MonitorConfig)
-    if not loaded.sources.sidecars:
+    if not (loaded.sources.sidecars or loaded.prometheus):
         raise CommandError(_NO_SOURCES, status=MISUSED)
     log_to_stderr()
     warn_of_unread(loaded)
@@ -40,11 +41,16 @@ async def _run(config: MonitorConfig, state: Path | None, bound: socket.socket) 
             monitor.history,
             recorder=monitor.recorder,
             node=config.node,
-            looked_for=[f"sidecar {url}" for url in config.sources.sidecars],
+            looked_for=[*prometheus_of(config), *(f"sidecar {url}" for url in config.sources.sidecars)],
         )
         await process.serve(app, bound, stop, started=lambda: tell_addresses(bound), reload=_cannot_reload)
     finally:
         monitor.close()
+
+
+def prometheus_of(config: MonitorConfig) -> list[str]:
+    """Where servers are looked for, on the page."""
+    return [] if config.prometheus is None else [f"Prometheus {config.prometheus.url}"]
 
 
 def _cannot_reload() -> None:

@@ -13,7 +13,7 @@ from demo import replay
 from exporters.config import Config, Server
 from inferwatch.discover import Seen, as_lines
 from inferwatch.process import Stop, config_path, listening, load, log_to_stderr, say, serve
-from inferwatch.serve import assembled, tell_addresses
+from inferwatch.serve import assembled, prometheus_of, tell_addresses
 from inferwatch.watched import LOOK_EVERY_SECONDS, Watched
 from monitor.app import create_app
 from monitor.assembly import Monitor
@@ -45,6 +45,8 @@ class Options:
 def up(options: Options) -> None:
     path = config_path(options.config)
     config, monitor_config = load(path, Config), load(path, MonitorConfig)
+    if options.demo:
+        monitor_config = monitor_config.model_copy(update={"prometheus": None})
     log_to_stderr()
     with listening(config.listen, options.listen) as bound, _state(options) as state:
         asyncio.run(_run(options, _Loaded(path, config, monitor_config, state), bound))
@@ -75,8 +77,8 @@ async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
         replayed = [await stack.enter_async_context(_replayed(r)) for r in replay.recordings()] if options.demo else []
         watched = Watched(loaded.path, loaded.sidecar, instead=replayed, ports=options.ports)
         seen = await _looked(watched)
-        source = InProcess(watched.sidecar)
-        monitor = assembled(loaded.monitor, [source], loaded.state)
+        source = _own_source(loaded.monitor, watched)
+        monitor = assembled(loaded.monitor, [source] if source else [], loaded.state)
         stack.callback(monitor.close)
         app = create_app(
             monitor.fleet,
@@ -84,16 +86,22 @@ async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
             recorder=monitor.recorder,
             sidecar=watched.sidecar,
             node=loaded.sidecar.node,
-            looked_for=[f"port {s.port}: {s.text}" for s in seen],
+            looked_for=[*prometheus_of(loaded.monitor), *(f"port {s.port}: {s.text}" for s in seen)],
         )
         background = await stack.enter_async_context(_Background())
         background.start(watched.keep_looking(_told(monitor, source)))
 
         def reload() -> None:
             watched.reload()
-            background.start(monitor.recorder.observe(source))
+            if source is not None:
+                background.start(monitor.recorder.observe(source))
 
         await serve(app, bound, stop, started=lambda: tell_addresses(bound), reload=reload)
+
+
+def _own_source(config: MonitorConfig, watched: Watched) -> Source | None:
+    """None where a Prometheus tells what the sidecar of this process reads."""
+    return InProcess(watched.sidecar) if config.prometheus is None else None
 
 
 @asynccontextmanager
@@ -113,10 +121,11 @@ async def _looked(watched: Watched) -> list[Seen]:
     return seen
 
 
-def _told(monitor: Monitor, source: Source) -> Callable[[Seen], Awaitable[None]]:
+def _told(monitor: Monitor, source: Source | None) -> Callable[[Seen], Awaitable[None]]:
     async def found(seen: Seen) -> None:
         say(f"found at port {seen.port}: {seen.text}")
-        await monitor.recorder.observe(source)
+        if source is not None:
+            await monitor.recorder.observe(source)
 
     return found
 

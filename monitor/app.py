@@ -20,6 +20,7 @@ from exporters.observation import labels
 from exporters.sidecar import Sidecar
 from monitor.api import describe, problems
 from monitor.api.routes import router as api_router
+from monitor.api.sources import router as sources_router
 from monitor.fleet import Fleet
 from monitor.head import AnswersHead
 from monitor.history.ask import History
@@ -57,7 +58,9 @@ def create_app(
 
     app = FastAPI(title="inferwatch", version=product_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
     problems.install(app)
+    source_problems = dict if recorder is None else recorder.source_problems
     app.include_router(api_router(fleet, history, clock))
+    app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems))
     _add_own(app, recorder, sidecar, node or socket.gethostname())
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
     page = page_router(
@@ -67,6 +70,7 @@ def create_app(
         looked_for=looked_for,
         debug_path=None if inner is None else "/debug",
         problems=list if recorder is None else recorder.history_problems,
+        source_problems=source_problems,
     )
     app.include_router(page)
     app.add_middleware(AnswersHead)

@@ -16,6 +16,8 @@ from monitor.history.file import WriterLock
 from monitor.history.store import Store
 from monitor.recorder import Recorder
 from monitor.sources import Source
+from monitor.sources.prometheus.client import Client
+from monitor.sources.prometheus.source import PrometheusSource
 from monitor.sources.sidecar_url import SidecarUrl
 
 
@@ -54,9 +56,8 @@ def assemble(
         raise
     interval = config.scrape.interval
     fleet = Fleet(stale_after=max(STALE_AFTER_SECONDS, 3 * interval))
-    elsewhere = [SidecarUrl(url, interval, clock=clock) for url in config.sources.sidecars]
     recorder = Recorder(
-        [*sources, *elsewhere],
+        [*sources, *_elsewhere(config, clock)],
         fleet,
         Store(database),
         interval=interval,
@@ -64,3 +65,9 @@ def assemble(
         clock=clock,
     )
     return Monitor(fleet, History(database), recorder, database, lock)
+
+
+def _elsewhere(config: MonitorConfig, clock: Callable[[], float]) -> list[Source]:
+    if config.prometheus is not None:
+        return [PrometheusSource(Client(config.prometheus), config.prometheus, clock=clock)]
+    return [SidecarUrl(url, config.scrape.interval, clock=clock) for url in config.sources.sidecars]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,10 +15,11 @@ from markupsafe import Markup, escape
 
 from monitor.fleet import Fleet, ServerRow
 from monitor.page import assets, quantities
+from monitor.page.changes import changes
 from monitor.page.fleet_view import fleet_view, server_line, server_path
-from monitor.page.gpu_view import gpu_view, gpus_of_server
+from monitor.page.gpu_view import gpu_view, gpus_of_server, own_gpus
 from monitor.page.server_view import server_view
-from monitor.page.trends import Asks, Trends
+from monitor.page.trends import GPUS, Asks, Trends
 
 REFRESH_SECONDS = 5
 RELOAD_SECONDS = 15
@@ -62,9 +63,12 @@ class Page:
         looked_for: Sequence[str],
         debug_path: str | None,
         problems: Callable[[], Sequence[str]],
+        source_problems: Callable[[], Mapping[str, str]],
     ) -> None:
-        self.fleet, self.clock, self.trends = fleet, clock, Trends(history)
-        self.looked_for, self.debug_path, self.problems = tuple(looked_for), debug_path, problems
+        self.fleet, self.history, self.clock = fleet, history, clock
+        self.trends, self.gpu_trends = Trends(history), Trends(history, GPUS)
+        self.looked_for, self.debug_path = tuple(looked_for), debug_path
+        self.problems, self.source_problems = problems, source_problems
         self.assets = assets.load()
         self._templates = _environment(self.assets)
 
@@ -81,6 +85,7 @@ class Page:
             now=now,
             looked_for=self.looked_for,
             problems=self.problems(),
+            source_problems=list(self.source_problems().values()),
             fragment="/fragments/fleet",
         )
 
@@ -92,11 +97,12 @@ class Page:
             return self.render(template, line=None, path=path, now=now, fragment=None), 404
         fragment = f"/fragments{server_path(row.node, row.server)}"
         line, view = server_line(row, self.trends, now), server_view(row, self.fleet.latest(row.node, row.server))
-        gpus = gpus_of_server(self.fleet.gpus.rows(now), row)
+        own = own_gpus(self.fleet.gpus.rows(now), row)
         context = {
             "line": line,
             "view": view,
-            "gpus": gpus,
+            "gpus": gpus_of_server(own, row, self.gpu_trends, now),
+            "changes": changes(self.history, row.node, row.server, own, now),
             "now": now,
             "fragment": fragment,
             "debug_path": self.debug_path,
@@ -141,10 +147,11 @@ def router(
     looked_for: Sequence[str] = (),
     debug_path: str | None = None,
     problems: Callable[[], Sequence[str]] = list,
+    source_problems: Callable[[], Mapping[str, str]] = dict,
 ) -> APIRouter:
     """`debug_path` is where the sidecar's debug pages are, if this process serves them; `problems` tells what is wrong
-    with the history."""
-    page = Page(fleet, history, clock, looked_for, debug_path, problems)
+    with the history, `source_problems` with what is read."""
+    page = Page(fleet, history, clock, looked_for, debug_path, problems, source_problems)
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")

@@ -20,6 +20,7 @@ from monitor.history.ask import History
 from monitor.history.database import DatabaseError
 from monitor.history.store import Store
 from monitor.recorder import Recorder
+from monitor.sources import SourceError
 from monitor.sources.in_process import InProcess
 from tests.exporters.servers import pages, response, serving
 from tests.monitor.observations import observation
@@ -116,6 +117,23 @@ def put_folder_in_place_of(file: Path) -> None:
 
 def take_away(folder: Path) -> None:
     folder.rmdir()
+
+
+async def test_page_and_api_tell_why_a_source_cannot_be_read(store: Store, history: History) -> None:
+    class Broken(FixedSource):
+        async def observe(self) -> list[Observation]:
+            raise SourceError("could not ask Prometheus: see `prometheus.url`")
+
+    bad, good = Broken([], name="http://bad"), FixedSource([], name="http://good")
+    recorder = Recorder([bad, good], Fleet(), store, interval=15)
+    async with client_of(create_app(Fleet(), history, recorder=recorder)) as client:
+        await recorder.observe(bad)
+        page = (await client.get("/fragments/fleet")).text
+        assert "<strong>Source:</strong> could not ask Prometheus: see <code>prometheus.url</code>" in page
+        assert (await client.get("/api/v1/sources")).json() == [
+            {"name": "http://bad", "readable": False, "problem": "could not ask Prometheus: see `prometheus.url`"},
+            {"name": "http://good", "readable": True, "problem": None},
+        ]
 
 
 async def test_the_page_tells_that_the_history_cannot_be_written(database: Engine, history: History) -> None:

@@ -99,6 +99,31 @@ async def test_a_server_taken_out_of_a_source_is_gone_and_one_of_a_source_that_f
     assert [row.server for row in fleet.rows(NOW + 15)] == ["b", "c"]
 
 
+async def test_a_source_that_has_its_own_history_is_shown_and_not_recorded(
+    store: Store, history: History, clock: Clock
+) -> None:
+    source = Scripted("a", [observation(NOW, {RUNNING: 3})], [observation(NOW + 75, {RUNNING: 5})])
+    source.is_recorded = False
+    fleet = Fleet()
+    recording = recorder([source], fleet, store, clock)
+    for _ in range(2):
+        await recording.observe(source)
+    recording._flush()
+    assert fleet.rows(NOW + 75)[0].running == 5
+    assert history.ask("llm_requests_running", None, NOW - 60, NOW + 240, 60) == []
+
+
+async def test_why_a_source_cannot_be_read_is_told_until_it_can(store: Store, clock: Clock) -> None:
+    bad, good = Scripted("bad", SourceError("no route"), []), Scripted("good")
+    recording = recorder([bad, good], Fleet(), store, clock)
+    for source in (bad, good):
+        await recording.observe(source)
+    assert recording.source_problems() == {"bad": "no route"}
+    assert recording.history_problems() == []
+    await recording.observe(bad)
+    assert recording.source_problems() == {}
+
+
 async def test_a_source_is_asked_again_only_after_its_last_answer_is_taken(store: Store, clock: Clock) -> None:
     """So that a reload is never undone by a collection that began before it."""
     released = asyncio.Event()

@@ -1,0 +1,31 @@
+"""Where the observations come from, and why some do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from monitor.sources import Source
+
+
+class SourceRow(BaseModel, frozen=True):
+    name: str
+    """The URL of a sidecar or Prometheus."""
+    readable: bool
+    problem: str | None = None
+    """Why it could not be read when it was asked last."""
+
+
+def router(sources: Sequence[Source], problems: Callable[[], Mapping[str, str]]) -> APIRouter:
+    """`problems` tells, by the source's name, why it cannot be read."""
+    routes = APIRouter(prefix="/api/v1")
+
+    @routes.get("/sources", summary="Where the observations come from")
+    def all_sources() -> list[SourceRow]:
+        """One row for each sidecar or Prometheus that is read. While one cannot be read, its servers are not known."""
+        told = problems()
+        return [SourceRow(name=s.name, readable=s.name not in told, problem=told.get(s.name)) for s in sources]
+
+    return routes
