@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -77,14 +77,18 @@ def _make(connection: Connection, partition: Partition) -> None:
     )
 
 
-def drop_before(connection: Connection, table: Table, moment: float) -> list[Partition]:
+def drop_before(
+    connection: Connection, table: Table, moment: float, kept: Container[int] = frozenset()
+) -> list[Partition]:
     """Drops the partitions that end by then, each in a transaction of its own, and returns them.
+
+    Those that start at one of `kept` stay.
 
     Dropping waits for all questions that run, and those that come wait behind it: so it gives up soon, and tries again.
     Raises OperationalError where a question runs on and on.
     """
     with connection.begin():
-        old = [p for p in partitions(connection, table) if p.start + DAY <= moment]
+        old = [p for p in partitions(connection, table) if p.start + DAY <= moment and p.start not in kept]
     for partition in old:
         _drop(connection, partition)
     return old
