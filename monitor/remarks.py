@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from exporters.findings import Finding
 from exporters.observation import FieldStatus
+from monitor.history.minutes import Event
 
 
 class FindingOut(BaseModel, frozen=True):
@@ -35,3 +36,12 @@ class FieldOut(BaseModel, frozen=True):
     @classmethod
     def of(cls, status: FieldStatus) -> FieldOut:
         return cls(field=status.field, source=status.source, quality=status.quality, reason=status.reason)
+
+
+def in_words(event: Event) -> str:
+    if event.kind == "restart":
+        return "restarted"
+    if event.kind == "state" and "uuid" in dict(event.target):
+        return "answers again" if event.after == "up" else "does not answer"
+    kind = "GPUs" if event.kind == "gpus" else event.kind.replace("_", " ")
+    return f"{kind}: {event.before} → {event.after}"

@@ -9,6 +9,7 @@ from monitor.api.parameters import MOMENT, moment
 from monitor.history.life import EVENT_KINDS, Wanted
 from monitor.history.minutes import Event
 from monitor.history.question import InvalidParameter, closest
+from monitor.remarks import in_words
 
 
 class EventsQuery(BaseModel):
@@ -50,11 +51,3 @@ def event_out(event: Event) -> EventOut:
         uuid=of.get("uuid"),
         gpu=of.get("gpu"),
     )
-
-
-def in_words(event: Event) -> str:
-    if event.kind == "restart":
-        return "restarted"
-    if event.kind == "state" and "uuid" in dict(event.target):
-        return "answers again" if event.after == "up" else "does not answer"
-    return f"{event.kind.replace('_', ' ')}: {event.before} → {event.after}"

@@ -13,6 +13,7 @@ from monitor.page import quantities
 from monitor.page.condition import Condition, worst_first
 from monitor.page.figures import Figure
 from monitor.page.fleet_view import server_path
+from monitor.page.trends import Trend, Trends
 from monitor.remarks import FindingOut
 
 NOT_IDLE = "share of time in which any kernel ran: it says “not idle”, never “how full”"
@@ -39,6 +40,8 @@ _WORDS = {
 }
 """By reason of a finding; the others are remarks on the readings and stand below the strip only."""
 _LOOKS = {"error": ("cross", "bad"), "warning": ("warning", "warning")}
+Hours = Mapping[str, Mapping[str, Trend]]
+"""The last hour by uuid."""
 _UP = Condition("up", "check", "good")
 _DOWN = Condition("down", "cross", "bad")
 
@@ -67,6 +70,8 @@ class GpuLine:
     power: Figure
     temperature: Figure
     servers: tuple[ServerLink, ...]
+    trends: Mapping[str, Trend]
+    """Empty where there is no room for them."""
     instances: tuple[GpuLine, ...] = ()
 
     @property
@@ -101,31 +106,35 @@ def gpu_view(hosts: Sequence[GpuHost], rows: Sequence[GpuRow], servers: Sequence
     return tuple(sorted(nodes, key=lambda node: not node.lines))
 
 
-def gpus_of_server(rows: Sequence[GpuRow], row: ServerRow) -> tuple[NodeGpus, ...]:
-    """Its GPUs and instances; empty where none is known to be its own."""
-    own = [gpu for gpu in rows if gpu.node == row.node and row.server in gpu.servers]
+def own_gpus(rows: Sequence[GpuRow], row: ServerRow) -> list[GpuRow]:
+    return [gpu for gpu in rows if gpu.node == row.node and row.server in gpu.servers]
+
+
+def gpus_of_server(own: Sequence[GpuRow], row: ServerRow, trends: Trends, now: float) -> tuple[NodeGpus, ...]:
+    """Its GPUs and instances, with their last hour; empty where none is known to be its own."""
     if not own:
         return ()
-    return (NodeGpus(row.node, _lines(own, {(row.node, row.server)}), _findings((), own)),)
+    hours = {gpu.uuid: trends.of(gpu.node, gpu.uuid, now) for gpu in own}
+    return (NodeGpus(row.node, _lines(own, {(row.node, row.server)}, hours), _findings((), own)),)
 
 
 def _node(host: GpuHost, rows: Sequence[GpuRow], known: set[tuple[str, str]]) -> NodeGpus:
     if rows:
-        return NodeGpus(host.node, _lines(rows, known), _findings(host.findings, rows))
+        return NodeGpus(host.node, _lines(rows, known, {}), _findings(host.findings, rows))
     return NodeGpus(host.node, (), (), next(iter(worst_first(host.findings)), None))
 
 
-def _lines(rows: Sequence[GpuRow], known: set[tuple[str, str]]) -> tuple[GpuLine, ...]:
+def _lines(rows: Sequence[GpuRow], known: set[tuple[str, str]], hours: Hours) -> tuple[GpuLine, ...]:
     """Instances beneath their GPU; by themselves where it is not among the rows."""
     parents = {row.uuid for row in rows}
     below: dict[str, list[GpuRow]] = {}
     for row in rows:
         if row.parent in parents:
             below.setdefault(row.parent or "", []).append(row)
-    return tuple(_line(row, below.get(row.uuid, ()), known) for row in rows if row.parent not in parents)
+    return tuple(_line(row, below.get(row.uuid, ()), known, hours) for row in rows if row.parent not in parents)
 
 
-def _line(row: GpuRow, instances: Sequence[GpuRow], known: set[tuple[str, str]]) -> GpuLine:
+def _line(row: GpuRow, instances: Sequence[GpuRow], known: set[tuple[str, str]], hours: Hours) -> GpuLine:
     share = _share(row.memory_used_bytes, row.memory_total_bytes)
     is_split = bool(instances)
     return GpuLine(
@@ -137,7 +146,8 @@ def _line(row: GpuRow, instances: Sequence[GpuRow], known: set[tuple[str, str]])
         power=_power(row),
         temperature=_temperature(row),
         servers=tuple(_link(row.node, name, known) for name in row.servers),
-        instances=tuple(_line(each, (), known) for each in instances),
+        trends=hours.get(row.uuid, {}),
+        instances=tuple(_line(each, (), known, hours) for each in instances),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 WIDTH, HEIGHT = 120.0, 28.0
+_SHORTEST_GAP_SECONDS = 30.0
 _EDGE = 2.0
 """Room above and below, so that a thick line at the top or bottom is not cut."""
 
@@ -65,6 +66,31 @@ def draw(points: Sequence[Point], since: float, until: float, *, top: float | No
         highest=max(values),
         gaps=len(runs) - 1,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Shade:
+    """Areas over the whole height where nothing could be read, and how many seconds those are."""
+
+    path: str
+    seconds: float
+
+
+def shade(read: Sequence[Point], since: float, until: float, patience: float) -> Shade:
+    """`read` are the windows in which there was something to read, in order of time; the newest may lag by `patience`
+    seconds."""
+    inside = [p for p in read if since <= p.middle <= until]
+    edges = [since, *(edge for p in inside for edge in (p.start, p.end)), until]
+    empty = [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - a > _SHORTEST_GAP_SECONDS]
+    if inside and empty and empty[-1][1] == until and until - inside[-1].end <= patience:
+        empty.pop()
+    areas = ((x_of(a, since, until), x_of(b, since, until)) for a, b in empty)
+    path = "".join(f"M{left} 0H{right}V{_short(HEIGHT)}H{left}z" for left, right in areas)
+    return Shade(path, sum(b - a for a, b in empty))
+
+
+def x_of(at: float, since: float, until: float) -> str:
+    return _short((at - since) / (until - since) * WIDTH)
 
 
 def nice_top(value: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Thread
@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 from monitor.fleet import Fleet
 from monitor.page import router
 from tests.end_to_end.processes import until
-from tests.monitor.page.fleet_data import NOW, Past, Server
+from tests.monitor.page.fleet_data import NOW, Past, Server, Wave
 from tests.services import require
 
 FLAGS = (
@@ -41,6 +41,8 @@ class Monitor:
     now: float = NOW
     fleet: Fleet = field(default_factory=Fleet)
     url: str = ""
+    gpus: Mapping[tuple[str, str], Mapping[str, Wave]] = field(default_factory=dict)
+    """The last hour of GPUs, by node and uuid."""
 
     def observe(self, *servers: Server) -> None:
         for server in servers:
@@ -50,9 +52,8 @@ class Monitor:
     def app(self) -> FastAPI:
         self.observe(*self.servers)
         app = FastAPI()
-        routes = router(
-            self.fleet, Past(*self.servers), clock=lambda: self.now, looked_for=self.looked_for, debug_path="/debug"
-        )
+        past = Past(*self.servers, gpus=self.gpus)
+        routes = router(self.fleet, past, clock=lambda: self.now, looked_for=self.looked_for, debug_path="/debug")
         app.include_router(routes)
         return app
 
@@ -72,8 +73,12 @@ def serving(app: FastAPI, port: int = 0) -> Iterator[int]:
 
 
 @contextmanager
-def monitoring(*servers: Server, looked_for: Sequence[str] = ()) -> Iterator[Monitor]:
-    monitor = Monitor(servers, looked_for)
+def monitoring(
+    *servers: Server,
+    looked_for: Sequence[str] = (),
+    gpus: Mapping[tuple[str, str], Mapping[str, Wave]] | None = None,
+) -> Iterator[Monitor]:
+    monitor = Monitor(servers, looked_for, gpus=gpus or {})
     with serving(monitor.app()) as port:
         monitor.url = f"http://127.0.0.1:{port}"
         yield monitor

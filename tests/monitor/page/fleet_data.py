@@ -12,6 +12,8 @@ from exporters.observation import FieldStatus, Labels, Observation, Series, labe
 from exporters.schema import E2E, IDENTITY, METRICS, QUEUE, TTFT, Scope
 from monitor.fleet import Fleet
 from monitor.history.ask import Answer, Point
+from monitor.history.life import Wanted
+from monitor.history.minutes import Event
 
 NOW = 1_796_031_695.0
 """2026-11-30 09:41:35 UTC"""
@@ -72,6 +74,8 @@ class Server:
     labels: Mapping[str, str] = field(default_factory=dict)
     waves: Mapping[str, Wave] = field(default_factory=dict)
     """The last hour by metric: the value of each minute, None for a gap."""
+    changes: tuple[tuple[float, str, str | None, str | None], ...] = ()
+    """What changed: seconds before now, kind, before and after."""
 
     def observations(self, now: float) -> list[Observation]:
         """Two, half a minute apart, so that there are rates."""
@@ -191,7 +195,9 @@ def _until(end: int, wave: Wave, then: float | None = None) -> Wave:
 
 
 def waves(generation: Wave, waiting: Wave, kv: Wave, ttft: Wave) -> dict[str, Wave]:
+    """There was something to read wherever the cache was."""
     return {
+        "llm_metrics_available": lambda m: None if kv(m) is None else 1.0,
         "llm_generation_tokens_total": generation,
         "llm_requests_waiting": waiting,
         "llm_kv_cache_utilization_ratio": kv,
@@ -224,7 +230,11 @@ FLEET = (
         fields=FIELDS,
         engines=(Engine(running=31, kv=0.64, generation=980, prompt=5100, hits=0.81, ttft=(0.118, 0.1, 0.25)),
                  Engine(running=9, kv=0.21, generation=310, prompt=1500, hits=0.78, ttft=(0.09, 0.08, 0.1))),
-        waves=waves(_wave(1290, 240, 2), _wave(0, 0, 0), _wave(0.45, 0.1, 1), _without(22, 27, _wave(0.12, 0.04, 1))),
+        waves=waves(_without(34, 37, _wave(1290, 240, 2)), _without(34, 37, _wave(0, 0, 0)),
+                    _without(34, 37, _wave(0.45, 0.1, 1)), _without(22, 27, _without(34, 37, _wave(0.12, 0.04, 1)))),
+        changes=((1300, "restart", None, None), (1300, "version", "0.30.0", "0.30.1"),
+                 (1300, "max_model_len", "8192", "32768"), (700, "state", "sleeping", "awake"),
+                 (90_000, "gpus", "GPU-1 NVIDIA L40S", "GPU-0 NVIDIA H100 80GB HBM3")),
     ),
     Server(
         "small", node="gpu-09", model="Llama-3.1-8B-Instruct", version="0.6.6",
@@ -270,21 +280,34 @@ def fleet_of(*servers: Server, now: float = NOW) -> Fleet:
 
 
 class Past:
-    """Answers what the page asks of the history, from the servers' waves."""
+    """Answers what the page asks of the history, from the servers' waves and those of GPUs by node and uuid."""
 
-    def __init__(self, *servers: Server) -> None:
+    def __init__(self, *servers: Server, gpus: Mapping[tuple[str, str], Mapping[str, Wave]] | None = None) -> None:
         self._servers = servers
+        self._gpus = gpus or {}
         self.asked: list[str] = []
 
     def ask(
         self, metric: str, q: float | None, since: float, until: float, step: float, group_by: Sequence[str] = ()
     ) -> list[Answer]:
         self.asked.append(metric)
+        servers = {(s.node, s.server): s.waves for s in self._servers}
+        known = self._gpus if METRICS[metric].scope is Scope.GPU else servers
         return [
-            Answer({"node": s.node, "server": s.server}, _points(s.waves[metric], int(since), int(until), int(step)))
-            for s in self._servers
-            if metric in s.waves
+            Answer(dict(zip(group_by, name, strict=True)), _points(waves[metric], int(since), int(until), int(step)))
+            for name, waves in known.items()
+            if metric in waves
         ]
+
+    def events(self, wanted: Wanted) -> list[Event]:
+        """Of servers; the newest first."""
+        chosen = (s for s in self._servers if (s.node, s.server) == (wanted.node, wanted.server))
+        found = [
+            Event((("node", s.node), ("server", s.server)), NOW - ago, kind, before, after)
+            for s in chosen
+            for ago, kind, before, after in s.changes
+        ]
+        return sorted(found, key=lambda event: -event.at)
 
 
 def _points(wave: Wave, since: int, until: int, step: int) -> list[Point]:

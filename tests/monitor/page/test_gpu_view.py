@@ -3,9 +3,11 @@ from typing import Any
 import pytest
 
 from monitor.gpus import GpuHost, GpuRow
-from monitor.page.gpu_view import GpuLine, gpu_view, gpus_of_server
+from monitor.page.gpu_view import GpuLine, gpu_view, gpus_of_server, own_gpus
+from monitor.page.trends import GPUS, Trends
 from monitor.remarks import FindingOut
 from tests.monitor.gpu_data import GIB
+from tests.monitor.page.fleet_data import NOW, Past
 from tests.monitor.page.rows import row as server
 from tests.monitor.page.rows import status
 
@@ -134,9 +136,12 @@ def test_a_server_shows_its_gpus_and_instances_alone() -> None:
         row("2", servers=["other"]),
         row("3", node="m", servers=["s"]),
     ]
-    [node] = gpus_of_server(rows, server("s"))
+    trends = Trends(Past(gpus={("n", "GPU-0"): {"gpu_power_watts": lambda _: 300.0}}), GPUS)
+    [node] = gpus_of_server(own_gpus(rows, server("s")), server("s"), trends, NOW)
     assert [each.row.gpu for each in node.lines] == ["0", "1:0"]
-    assert gpus_of_server(rows, server("none")) == ()
+    assert [each.trends["power"].scale for each in node.lines] == ["500 W", ""]
+    assert own_gpus(rows, server("none")) == []
+    assert gpus_of_server([], server("none"), trends, NOW) == ()
 
 
 def test_what_is_said_of_several_gpus_stands_there_once() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.page.sparkline import Point, Sparkline, draw, nice_top
+from monitor.page.sparkline import Point, Shade, Sparkline, draw, nice_top, shade
 
 HOUR = 3600.0
 
@@ -84,3 +84,26 @@ def test_without_points_there_is_no_line() -> None:
 )
 def test_the_scale_ends_at_the_next_1_2_or_5(highest: float, top: float) -> None:
     assert nice_top(highest) == pytest.approx(top)
+
+
+def shaded(points: list[Point], until: float = 600, patience: float = 0) -> Shade:
+    return shade(points, 0, until, patience)
+
+
+def test_what_could_not_be_read_is_an_area_of_the_whole_height() -> None:
+    """600 s are 120 wide: a minute is 12."""
+    found = shaded([p for p in minutes(*[1.0] * 10) if p.start not in (120, 180, 540)])
+    assert found == Shade("M24 0H48V28H24zM108 0H120V28H108z", 180)
+
+
+def test_what_was_not_there_yet_is_no_data_either() -> None:
+    assert shaded(minutes(None, None, *[1.0] * 8)) == Shade("M0 0H24V28H0z", 120)
+
+
+def test_the_newest_minute_may_be_on_its_way() -> None:
+    assert shaded(minutes(*[1.0] * 8), patience=120) == Shade("", 0)
+    assert shaded(minutes(*[1.0] * 7), patience=120).seconds == 180
+
+
+def test_without_any_reading_all_is_shaded() -> None:
+    assert shaded([], patience=600) == Shade("M0 0H120V28H0z", 600)

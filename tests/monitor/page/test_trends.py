@@ -4,9 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from exporters.schema import TTFT
 from monitor.history.ask import Answer, Point
 from monitor.history.database import HistoryError
-from monitor.page.trends import KINDS, Trends
+from monitor.history.life import Wanted
+from monitor.history.minutes import Event
+from monitor.page.trends import GPUS, KINDS, Trends
 from tests.monitor.page.fleet_data import CALM, NOW, Past, Server
 
 UNTIL = 1_796_031_660
@@ -24,7 +27,10 @@ class Told:
         self, metric: str, q: float | None, since: float, until: float, step: float, group_by: Sequence[str] = ()
     ) -> list[Answer]:
         self.asked.append((metric, q, since, until, step, tuple(group_by)))
-        return [Answer({"node": "n", "server": "s"}, self.points)]
+        return [Answer({"node": "n", group_by[1]: "s"}, self.points)]
+
+    def events(self, wanted: Wanted) -> list[Event]:
+        return []
 
 
 class Broken(Told):
@@ -43,6 +49,7 @@ def test_the_history_is_asked_for_the_last_hour_in_minutes() -> None:
     Trends(history).of("n", "s", NOW)
     span = (UNTIL - 3600, UNTIL, 60, ("node", "server"))
     assert history.asked == [
+        ("llm_metrics_available", None, *span),
         ("llm_generation_tokens_total", None, *span),
         ("llm_requests_waiting", None, *span),
         ("llm_kv_cache_utilization_ratio", None, *span),
@@ -54,8 +61,9 @@ def test_a_trend_is_told_in_words_too() -> None:
     history = Told(point(5, 700), point(4, 300), point(1, 980))
     trend = Trends(history).of("n", "s", NOW)["generation"]
     assert trend.text == (
-        "Generated tokens per second, last hour: latest 980, lowest 300, highest 980, scale 0 to 1,000, 1 gap"
-    )
+        "Generated tokens per second, last hour: latest 980, lowest 300, highest 980, scale 0 to 1,000, 1 gap, "
+        "no data for 57 min"
+    ), "three of 60 minutes are known"
     assert trend.scale == "1,000"
 
 
@@ -91,6 +99,38 @@ def test_all_who_look_within_seconds_share_one_answer() -> None:
     trends = Trends(past)
     for later in (0, 5, 14.9):
         trends.of("gpu-07", "chat", NOW + later)
-    assert len(past.asked) == len(KINDS)
+    assert len(past.asked) == len(KINDS) + 1
     trends.of("gpu-07", "chat", NOW + 15)
-    assert len(past.asked) == 2 * len(KINDS)
+    assert len(past.asked) == 2 * (len(KINDS) + 1)
+
+
+def test_a_gap_in_what_was_asked_for_is_shaded_only_where_nothing_could_be_read() -> None:
+    """No request finished from minute 10 to 19, and nothing could be read from minute 30 to 35."""
+    readable = {m: 1.0 for m in range(60) if not 30 <= m <= 35}
+    finished = {m: 0.2 for m in readable if not 10 <= m <= 19}
+    server = Server("chat", waves={"llm_metrics_available": readable.get, TTFT.metric: finished.get})
+    trend = Trends(Past(server)).of("gpu-07", "chat", NOW)["ttft"]
+    assert trend.line is not None
+    assert trend.line.gaps == 2
+    assert trend.shade == "M60 0H72V28H60z", "two units a minute"
+    assert trend.text.endswith("2 gaps, no data for 6 min")
+
+
+def test_a_minute_in_which_no_reading_came_through_is_no_data() -> None:
+    readable = {m: float(not 30 <= m <= 35) for m in range(60)}
+    server = Server("chat", waves={"llm_metrics_available": readable.get, "llm_requests_waiting": lambda _: 1.0})
+    assert Trends(Past(server)).of("gpu-07", "chat", NOW)["waiting"].shade == "M60 0H72V28H60z"
+
+
+def test_gpus_are_told_by_uuid_in_their_units() -> None:
+    waves = {
+        "gpu_up": lambda _: 1.0, "gpu_utilization_ratio": lambda _: 0.93, "gpu_power_watts": lambda _: 642.0,
+        "gpu_memory_used_bytes": lambda _: 71 * 2.0**30,
+    }  # fmt: skip
+    told = Trends(Past(gpus={("gpu-07", "GPU-0"): waves}), GPUS).of("gpu-07", "GPU-0", NOW)
+    assert {name: trend.scale for name, trend in told.items()} == {
+        "utilization": "100 %", "memory": "100 GiB", "power": "1,000 W",
+    }  # fmt: skip
+    assert told["memory"].text == "Memory in use, last hour: latest 71 GiB, lowest 71 GiB, highest 71 GiB, " + (
+        "scale 0 to 100 GiB"
+    )
