@@ -26,8 +26,10 @@ SAME = (
 
 
 def scraping(target: str) -> str:
-    scrape = {"job_name": "inferwatch", "static_configs": [{"targets": [target.removeprefix("http://")]}]}
-    return yaml.safe_dump({"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]})
+    """Twice, as two replicas or jobs would."""
+    found = [{"targets": [target.removeprefix("http://")]}]
+    jobs = [{"job_name": name, "static_configs": found} for name in ("inferwatch", "again")]
+    return yaml.safe_dump({"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": jobs})
 
 
 def write(path: Path, **sections: object) -> str:

@@ -132,6 +132,15 @@ async def test_who_does_not_answer_in_time_is_not_asked_in_parts() -> None:
     assert len(client.questions) == 1
 
 
+async def test_labels_that_prometheus_renamed_are_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    renamed = up("a", NOW)
+    renamed.labels["exported_node"] = "gpu-1"
+    source = source_of(Scripted([renamed], [renamed]))
+    for _ in range(2):
+        await source.observe()
+    assert [r.getMessage().count("honor_labels: true") for r in caplog.records] == [1]
+
+
 async def test_where_no_sidecar_is_scraped_it_is_told_what_to_look_at() -> None:
     with pytest.raises(
         SourceError, match=r'no `llm_up` with cluster="b" of the last 90 s: does it scrape the sidecars'
