@@ -327,3 +327,25 @@ async def test_the_first_paint_of_fifty_servers_stays_below_300_kb() -> None:
 def test_code_in_texts_is_marked_after_everything_is_escaped() -> None:
     assert code_marked("set `a<b` & `c`") == "set <code>a&lt;b</code> &amp; <code>c</code>"
     assert code_marked("no `closing") == "no `closing"
+
+
+async def test_what_changed_is_marked_in_the_charts_and_listed() -> None:
+    text = await html("/servers/gpu-08/code", *FLEET)
+    told = "09:19:55 UTC: restarted; version: 0.30.0 → 0.30.1; max model len: 8192 → 32768"
+    lines = [e for e in Elements(text).found if e[0] == "path" and e[1].get("class") == "change"]
+    assert len(lines) == 4 * 2, "two minutes with changes in each of four charts"
+    assert text.count(f"<title>{told}</title>") == 4
+    assert "2026-11-30 09:29:55 UTC state: sleeping → awake" in seen(text)
+    assert "2026-11-29 08:41:35 UTC GPUs: GPU-1 NVIDIA L40S → GPU-0 NVIDIA H100 80GB HBM3" in seen(text)
+
+
+async def test_a_server_that_never_changed_has_no_list_of_changes() -> None:
+    text = await html("/servers/gpu-07/chat-a", *FLEET)
+    assert "What changed" not in text
+    assert 'class="change"' not in text
+
+
+async def test_where_nothing_could_be_read_is_shaded() -> None:
+    """From minute 34 to 37 of the hour, two units a minute."""
+    text = await html("/servers/gpu-08/code", *FLEET)
+    assert text.count('<path class="shade" d="M68 0H76V28H68z"/>') == 4
