@@ -1,0 +1,185 @@
+"""How long rows of each tier are kept, and deleting those that are older: whole UTC days, in short transactions.
+
+Minutes of an hour that still has to be rolled up stay, and so do those of the hour in which a source stands: the rest
+of it may be on its way. Hours of a day that has to be rolled up stay likewise. On PostgreSQL, where minutes of a day
+are dropped at once, all of such a day stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, exists, func, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from monitor.history import tables
+from monitor.history.database import HistoryError, ReadError, for_writing
+from monitor.history.partitions import drop_before
+from monitor.history.postgres import is_postgres
+from monitor.history.rollup import stale
+from monitor.history.size import oldest, rows, tables_of
+from monitor.history.tables import Tier
+from monitor.history.trouble import explained
+from monitor.history.upsert import Progress, Upsert
+
+_HORIZON = "retention:"
+_WINDOWS = {Tier.MINUTE: Tier.HOUR, Tier.HOUR: Tier.DAY, Tier.DAY: Tier.DAY}
+"""What is deleted in one transaction, or kept as a whole."""
+
+
+class RetentionError(HistoryError):
+    """Some of what is old is still there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Seconds by tier; None is for ever. Events and alerts are kept as long as days."""
+
+    minutes: float
+    hours: float | None
+    days: float | None
+
+    def of(self, tier: Tier) -> float | None:
+        return {Tier.MINUTE: self.minutes, Tier.HOUR: self.hours, Tier.DAY: self.days}[tier]
+
+    def cut(self, tier: Tier, now: float) -> int | None:
+        """Midnight (UTC) before which rows of the tier go; None where they stay for ever."""
+        kept = self.of(tier)
+        return None if kept is None else int((now - kept) // Tier.DAY.seconds) * Tier.DAY.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Of a tier: what is there, and how much of it is older than `cut`."""
+
+    tier: Tier
+    seconds: float | None
+    cut: int | None
+    rows: int
+    oldest: int | None
+    old_rows: int
+
+
+def survey(engine: Engine, retention: Retention, now: float) -> list[Kept]:
+    """Raises ReadError."""
+    try:
+        with engine.connect() as connection:
+            return [_surveyed(connection, retention, tier, now) for tier in Tier]
+    except SQLAlchemyError as cause:
+        raise ReadError(f"could not read the history at {explained(engine.url, cause)}") from cause
+
+
+def _surveyed(connection: Connection, retention: Retention, tier: Tier, now: float) -> Kept:
+    cut = retention.cut(tier, now)
+    old = 0 if cut is None else sum(_old_rows(connection, table, tier, cut) for table in tables_of(tier))
+    return Kept(tier, retention.of(tier), cut, rows(connection, tier), oldest(connection, tier), old)
+
+
+def _old_rows(connection: Connection, table: Table, tier: Tier, cut: int) -> int:
+    window, starts = _WINDOWS[tier], kept_windows(connection, tier, 0, cut)
+    if tier is Tier.MINUTE and is_postgres(connection):
+        window, starts = Tier.DAY, _days(starts)
+    of_window = table.c.start - table.c.start % window.seconds
+    wanted = select(func.count()).select_from(table).where(table.c.start < cut, of_window.not_in(sorted(starts)))
+    return connection.scalar(wanted) or 0
+
+
+def horizon(tier: Tier) -> str:
+    """Source whose progress tells before which moment rows of the tier may be gone."""
+    return f"{_HORIZON}{tier.value}"
+
+
+def forget(engine: Engine, retention: Retention, now: float, pause: Callable[[], bool] = lambda: False) -> None:
+    """Deletes what is older than that. `pause` is called after each transaction, and says whether to stop.
+
+    Raises RetentionError.
+    """
+    try:
+        for tier in Tier:
+            cut = retention.cut(tier, now)
+            if cut is not None and _forget(engine, tier, cut, pause):
+                return
+        if (cut := retention.cut(Tier.DAY, now)) is not None:
+            _forget_the_rest(engine, cut)
+    except SQLAlchemyError as cause:
+        told = explained(engine.url, cause)
+        raise RetentionError(f"could not delete what is old from the history at {told}") from cause
+
+
+def _forget(engine: Engine, tier: Tier, cut: int, pause: Callable[[], bool]) -> bool:
+    """Whether to stop. Questions are told of the cut before the first row goes."""
+    with for_writing(engine).begin() as connection:
+        Upsert(connection).progress(Progress(horizon(tier), cut, cut))
+    if tier is Tier.MINUTE and is_postgres(engine):
+        return _drop_days(engine, cut, pause)
+    for start in _old_windows(engine, tier, cut):
+        with for_writing(engine).begin() as connection:
+            if start not in kept_windows(connection, tier, start, start + 1):
+                for table in tables_of(tier):
+                    connection.execute(delete(table).where(*_within(table, start, start + _WINDOWS[tier].seconds)))
+        if pause():
+            return True
+    return False
+
+
+def _drop_days(engine: Engine, cut: int, pause: Callable[[], bool]) -> bool:
+    with engine.connect() as connection:
+        with connection.begin():
+            hours = kept_windows(connection, Tier.MINUTE, 0, cut)
+        for table in tables_of(Tier.MINUTE):
+            drop_before(connection, table, cut, _days(hours))
+    return pause()
+
+
+def _days(hours: Iterable[int]) -> set[int]:
+    return {hour // Tier.DAY.seconds * Tier.DAY.seconds for hour in hours}
+
+
+def _old_windows(engine: Engine, tier: Tier, cut: int) -> Iterator[int]:
+    """Starts of those that have rows."""
+    length = _WINDOWS[tier].seconds
+    since = 0
+    while True:
+        with engine.connect() as connection:
+            first = oldest(connection, tier, since)
+        if first is None or first >= cut:
+            return
+        since = first // length * length + length
+        yield since - length
+
+
+def kept_windows(connection: Connection, tier: Tier, since: int, until: int) -> set[int]:
+    """Starts in [since, until) of windows whose rows stay however old they are."""
+    if tier is Tier.DAY:
+        return set()
+    window = _WINDOWS[tier]
+    kept = stale(connection, window, since, until)
+    if tier is Tier.MINUTE:
+        c = tables.progress.c
+        stands = connection.scalars(select(c.until).where(c.source.not_like(f"{_HORIZON}%")))
+        kept |= {at // window.seconds * window.seconds for at in stands if at % window.seconds}
+    return {start for start in kept if since <= start < until}
+
+
+def _within(table: Table, since: int, until: int) -> tuple[ColumnElement[bool], ...]:
+    """Series are named, since the key that finds the rows begins with them."""
+    return table.c.series_id.in_(select(tables.series.c.id)), table.c.start >= since, table.c.start < until
+
+
+def _forget_the_rest(engine: Engine, cut: int) -> None:
+    """Events, alerts, and series of which nothing is left."""
+    c = tables.alerts.c
+    ended = func.coalesce(c.ends_at, c.resolved_at, c.last_seen, c.starts_at)
+    with for_writing(engine).begin() as connection:
+        connection.execute(delete(tables.events).where(tables.events.c.at < cut))
+        connection.execute(delete(tables.alerts).where(ended < cut))
+        connection.execute(delete(tables.checkpoints).where(tables.checkpoints.c.at < cut))
+        connection.execute(delete(tables.series).where(*_is_gone(cut)))
+
+
+def _is_gone(cut: int) -> tuple[Any, ...]:
+    c = tables.series.c
+    all_rows = [table for tier in Tier for table in tables_of(tier)]
+    return func.coalesce(c.last_seen, 0) < cut, *(~exists().where(table.c.series_id == c.id) for table in all_rows)

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, func, insert, select
+
+from exporters.schema import Scope
+from monitor.history import tables
+from monitor.history.database import for_writing
+from monitor.history.minutes import Event
+from monitor.history.retention import Retention, RetentionError, forget, horizon, survey
+from monitor.history.rollup import SETTLING_SECONDS, roll_up
+from monitor.history.size import oldest, rows, size_bytes
+from monitor.history.store import Store
+from monitor.history.tables import Tier
+from monitor.history.upsert import Progress
+from tests.monitor.history.fleet import DAY, HOUR, START, server_minute, target, write
+
+KEEP = Retention(minutes=2 * DAY, hours=30 * DAY, days=None)
+LATER = START + 400 * DAY
+
+
+@pytest.fixture
+def database(each_database: Engine) -> Engine:
+    return each_database
+
+
+def minutes_every_hour(days: int) -> list[Any]:
+    return [server_minute(at) for at in range(START, START + days * DAY, HOUR)]
+
+
+def roll_up_all(database: Engine, now: float = LATER) -> None:
+    while roll_up(database, now):
+        pass
+
+
+def starts(database: Engine, tier: Tier) -> list[int]:
+    with database.connect() as connection:
+        table = tables.rows_table(Scope.TARGET, tier)
+        return list(connection.scalars(select(table.c.start).order_by(table.c.start)))
+
+
+def count(database: Engine, table: Any) -> int:
+    with database.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(table)) or 0
+
+
+def test_each_tier_is_cut_at_a_midnight(database: Engine, store: Store) -> None:
+    write(store, minutes_every_hour(days=4))
+    roll_up_all(database)
+    now = START + 3 * DAY + 5 * HOUR
+    forget(database, KEEP, now)
+    assert starts(database, Tier.MINUTE) == list(range(START + DAY, START + 4 * DAY, HOUR))
+    assert starts(database, Tier.HOUR) == list(range(START, START + 4 * DAY, HOUR))
+    forget(database, KEEP, START + 33 * DAY - 1)
+    assert starts(database, Tier.MINUTE) == []
+    assert starts(database, Tier.HOUR) == list(range(START + 2 * DAY, START + 4 * DAY, HOUR))
+    assert starts(database, Tier.DAY) == list(range(START, START + 4 * DAY, DAY)), "those stay for ever"
+
+
+def test_no_row_of_another_kind_of_series_is_left(database: Engine, store: Store) -> None:
+    write(store, minutes_every_hour(days=1))
+    roll_up_all(database)
+    forget(database, KEEP, LATER)
+    assert [count(database, table) for table in (tables.engine_minute, tables.engine_hour, tables.gpu_hour)] == [0] * 3
+
+
+def test_minutes_of_hours_that_are_due_stay(database: Engine, store: Store) -> None:
+    """On PostgreSQL with the rest of their day."""
+    write(store, minutes_every_hour(days=2))
+    roll_up_all(database)
+    write(store, [server_minute(START + 5 * HOUR + 60)])
+    forget(database, KEEP, LATER)
+    left = [START + 5 * HOUR, START + 5 * HOUR + 60]
+    if database.dialect.name == "postgresql":
+        left = sorted({*range(START, START + DAY, HOUR), *left})
+    assert starts(database, Tier.MINUTE) == left
+    roll_up_all(database)
+    forget(database, KEEP, LATER)
+    assert starts(database, Tier.MINUTE) == []
+
+
+def test_hours_of_days_that_are_due_stay(database: Engine, store: Store) -> None:
+    write(store, minutes_every_hour(days=2))
+    roll_up_all(database)
+    write(store, [server_minute(START + 60)])
+    forget(database, KEEP, LATER)
+    assert starts(database, Tier.HOUR) == list(range(START, START + DAY, HOUR))
+
+
+def test_minutes_of_the_hour_in_which_a_source_stands_stay(database: Engine, store: Store) -> None:
+    windows = [server_minute(at) for at in range(START, START + HOUR, 60)]
+    store.write_windows(windows[:30], [], Progress("http://prometheus", START, START + 1800))
+    roll_up_all(database)
+    forget(database, KEEP, LATER)
+    store.write_windows(windows[30:], [], Progress("http://prometheus", START, START + HOUR))
+    roll_up_all(database)
+    with database.connect() as connection:
+        tokens = select(tables.engine_hour.c.generation_tokens).order_by(tables.engine_hour.c.series_id)
+        assert connection.scalars(tokens).all() == [6000, 12_000]
+    forget(database, KEEP, LATER)
+    assert starts(database, Tier.MINUTE) == []
+
+
+def test_questions_are_told_before_which_moment_rows_may_be_gone(database: Engine, store: Store) -> None:
+    write(store, minutes_every_hour(days=1))
+    forget(database, KEEP, START + 5 * DAY + 1)
+    told = store.progress(horizon(Tier.MINUTE))
+    assert told == Progress("retention:minute", START + 3 * DAY, START + 3 * DAY)
+    forget(database, Retention(4 * DAY, None, None), START + 5 * DAY + 1)
+    assert store.progress(horizon(Tier.MINUTE)) == told, "what is gone does not come back"
+
+
+def test_without_an_end_everything_stays(database: Engine, store: Store) -> None:
+    write(store, minutes_every_hour(days=1))
+    roll_up_all(database)
+    store.write_windows([], [Event(target(), START, "restart")], Progress("x", 0, 0))
+    forget(database, Retention(DAY, None, None), LATER)
+    assert (count(database, tables.events), count(database, tables.series)) == (1, 3)
+    assert len(starts(database, Tier.HOUR)) == 24
+
+
+def test_events_alerts_and_series_go_with_the_days(database: Engine, store: Store) -> None:
+    write(store, [server_minute(START), server_minute(START + 20 * DAY, server="s2")])
+    events = [Event(target(), START + 1, "restart"), Event(target("s2"), START + 20 * DAY, "restart")]
+    store.write_windows([], events, Progress("x", 0, 0))
+    alert = {"starts_at": START, "name": "Down", "labels": {}, "annotations": {}, "receivers": {}}
+    silent, ended = {"fingerprint": "0", "last_seen": START + 60}, {"fingerprint": "1", "ends_at": LATER}
+    with for_writing(database).begin() as connection:
+        for times in (silent, ended):
+            connection.execute(insert(tables.alerts).values({**alert, **times}))
+        connection.execute(tables.series.update().values(last_seen=tables.series.c.id * 0 + START))
+    roll_up_all(database)
+    forget(database, Retention(DAY, 2 * DAY, 10 * DAY), START + 20 * DAY + HOUR)
+    with database.connect() as connection:
+        assert set(connection.scalars(select(tables.series.c.server))) == {"s2"}, "it has rows yet"
+        assert connection.scalars(select(tables.events.c.at)).all() == [START + 20 * DAY]
+        assert connection.scalars(select(tables.alerts.c.fingerprint)).all() == ["1"]
+
+
+def test_a_series_that_was_seen_since_stays_though_it_has_no_rows(database: Engine, store: Store) -> None:
+    write(store, [server_minute(START)])
+    roll_up_all(database)
+    with for_writing(database).begin() as connection:
+        connection.execute(tables.series.update().values(last_seen=LATER))
+    forget(database, Retention(DAY, DAY, DAY), LATER)
+    assert (starts(database, Tier.DAY), count(database, tables.series)) == ([], 3)
+
+
+def test_a_survey_says_what_is_there_and_what_would_go(database: Engine, store: Store) -> None:
+    write(store, minutes_every_hour(days=4))
+    roll_up(database, START + DAY + SETTLING_SECONDS)
+    now = START + 4 * DAY
+    minute, hour, day = survey(database, KEEP, now)
+    assert (minute.rows, minute.oldest, minute.cut, minute.old_rows) == (4 * 24 * 3, START, START + 2 * DAY, 24 * 3)
+    assert (hour.rows, hour.oldest, hour.old_rows, hour.cut) == (24 * 3, START, 0, START - 26 * DAY)
+    assert (day.rows, day.oldest, day.cut, day.old_rows, day.seconds) == (3, START, None, 0, None)
+    forget(database, KEEP, now)
+    assert survey(database, KEEP, now)[0].rows == minute.rows - minute.old_rows
+
+
+def test_deleting_ends_when_it_is_told_to(sqlite_database: Engine) -> None:
+    write(Store(sqlite_database), minutes_every_hour(days=1))
+    roll_up_all(sqlite_database)
+    forget(sqlite_database, KEEP, LATER, pause=lambda: True)
+    assert len(starts(sqlite_database, Tier.MINUTE)) == 23
+
+
+def test_the_size_grows_with_the_rows(database: Engine, store: Store) -> None:
+    with database.connect() as connection:
+        before = size_bytes(connection)
+    write(store, minutes_every_hour(days=4))
+    with database.connect() as connection:
+        assert 0 < before < size_bytes(connection)
+        assert (rows(connection, Tier.MINUTE), oldest(connection, Tier.MINUTE)) == (4 * 24 * 3, START)
+        assert oldest(connection, Tier.MINUTE, START + 1) == START + HOUR
+        assert (rows(connection, Tier.DAY), oldest(connection, Tier.DAY)) == (0, None)
+
+
+def test_what_cannot_be_deleted_is_told_in_one_line(database: Engine) -> None:
+    with for_writing(database).begin() as connection:
+        connection.exec_driver_sql("DROP TABLE rollup_due")
+        connection.exec_driver_sql("DROP TABLE progress")
+    with pytest.raises(RetentionError, match=r"could not delete what is old from the history at .*progress"):
+        forget(database, KEEP, LATER)
