@@ -67,9 +67,9 @@ def changes(history: Asks, node: str, server: str, gpus: Sequence[GpuRow], now: 
     return Changes(tuple(_marks(told, since, until)), tuple(told[:LISTED]))
 
 
-def _marks(newest_first: Sequence[Change], since: float, until: float) -> Iterable[Mark]:
+def _marks(told: Iterable[Change], since: float, until: float) -> Iterable[Mark]:
     """What came since the last full minute stands at the right edge."""
-    recent = [change for change in reversed(newest_first) if change.at > since]
+    recent = sorted((change for change in told if change.at > since), key=lambda change: change.at)
     for _, same in groupby(recent, key=lambda change: change.at // WINDOW_SECONDS):
         minute = list(same)
         text = "; ".join(change.text for change in minute[:_TOLD_OF_A_MARK])

@@ -32,12 +32,15 @@ class Broken(Past):
 def test_all_changes_of_a_minute_are_one_mark() -> None:
     at = UNTIL - 1800 + 5
     lived = Lived(
-        Event(SERVER, at + 10, "version", "1", "2"), Event(SERVER, at, "restart"), Event(SERVER, at - 60, "restart")
+        Event(SERVER, at + 10, "version", "1", "2"),
+        Event(SERVER, at, "restart"),
+        Event(SERVER, at, "tp", "1", "2"),
+        Event(SERVER, at - 60, "restart"),
     )
     found = changes(lived, "n", "s", [], NOW)
     assert found.marks == (
         Mark("58.2", "09:10:05 UTC: restarted"),
-        Mark("60.2", "09:11:05 UTC: restarted; version: 1 → 2"),
+        Mark("60.2", "09:11:05 UTC: restarted; tp: 1 → 2; version: 1 → 2"),
     )
     assert found.newest[0] == Change(at + 10, "version: 1 → 2")
 
