@@ -75,6 +75,11 @@ def resets(names: Sequence[str], by: Sequence[str], seconds: float, *more: Match
     return " or ".join(f"sum by ({group}) (resets({raw(selector([name], *more), seconds)})) > 0" for name in names)
 
 
+def samples(names: Sequence[str], seconds: float, *more: Matcher) -> str:
+    """How many samples the first of these metrics that has any has within the last `seconds`."""
+    return " or ".join(f"sum({over_time('count', selector([name], *more), seconds)})" for name in names)
+
+
 def _duration(seconds: float) -> str:
     milliseconds = round(seconds * 1000)
     return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
