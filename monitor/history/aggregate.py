@@ -1,132 +1,182 @@
-"""What several series and minutes come to as one number: pure.
+"""What the rows of several series and windows come to as one number per cell: pure.
 
-- Additive gauges (requests, tokens, counts) add up over the series of a minute; ratios, seconds and flags are averaged,
-  utilisation by capacity where it is known of all. Minutes are then averaged by their number of readings.
-- Rates add up over the series of a minute; minutes are averaged by the time in which their increases came about, so
-  the rate of one series is its increase by that time.
+A cell is one group in one step. First the windows of each series are merged, then the series, so that it does not
+matter whether minutes, hours or days are read.
+
+- A series' mean over the step is that of all its readings.
+- Additive gauges (requests, tokens, counts) add up over the series, each for the share of the observed time in which
+  it was there. Ratios, seconds and flags are averaged by time, utilisation also by capacity where it is known of all.
+- Rates: the increases of all series by the observed time. The time of a window is that of the series that was observed
+  for longest, or more where series followed upon each other.
 - A hit ratio is hits by queries wherever both were counted.
 - Quantiles come from merged histograms.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from exporters.histogram import Histogram, quantile
-from exporters.schema import PHASE_OF_METRIC, Metric, Unit
+import numpy as np
+from numpy.typing import NDArray
+
+from exporters.schema import PHASE_OF_METRIC, Unit
+from monitor.history.packed import Floats, Ints, add_up
+from monitor.history.quantiles import quantiles
 from monitor.history.question import Aggregation, Question
+
+Bounds = Mapping[int, tuple[float, ...]]
+"""Of histograms, by id."""
 
 ADDITIVE_UNITS = (Unit.REQUESTS, Unit.TOKENS, Unit.COUNT, Unit.BYTES, Unit.WATTS, Unit.JOULES)
 """Units of gauges whose sum over servers means something."""
 
-
-@dataclass(frozen=True, slots=True)
-class Fraction:
-    """A ratio with what it is made of."""
-
-    part: float
-    whole: float
+_NEARLY_ALL = 0.99
+"""Of a window: who was observed for that long, was observed all the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """One value of one series and minute."""
+class Lives:
+    """When each series was seen first and last, by its number; infinite where that is not known."""
 
-    series: int
-    start: int
-    covered_seconds: float
-    samples: float
-    increase_seconds: float
-    value: float | Fraction | list[Histogram]
-    weight: float | None = None
-    """Of a ratio among others of the same minute, where it is known."""
+    first: Floats
+    last: Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    value: float
-    lower: float | None = None
-    upper: float | None = None
-    """Infinite where nothing is known above `lower`."""
+class Entries:
+    """Values of rows in parallel, in order of series and time. A NaN of `weight` is "not known"."""
+
+    cell: Ints
+    series: Ints
+    start: Ints
+    length: Ints
+    """Of the row's window."""
+    value: NDArray[np.object_] | Floats
+    readings: Floats
+    seconds: Floats
+    """The time that the value stands for."""
+    weight: Floats
+
+    @property
+    def numbers(self) -> Floats:
+        """The values, where they are numbers."""
+        return self.value.astype(np.float64, copy=False)
+
+    def of(self, chosen: NDArray[np.bool_] | Ints) -> Entries:
+        return Entries(
+            self.cell[chosen], self.series[chosen], self.start[chosen], self.length[chosen], self.value[chosen],
+            self.readings[chosen], self.seconds[chosen], self.weight[chosen],
+        )  # fmt: skip
 
 
-def aggregate(question: Question, cells: Sequence[Cell]) -> Value | None:
-    """None where there is nothing to tell, such as a quantile of no requests."""
-    return _ways(question)[question.aggregation](cells)
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Of each cell; NaN where there is nothing to tell. Only quantiles have bounds, the upper one may be infinite."""
+
+    value: Floats
+    lower: Floats | None = None
+    upper: Floats | None = None
 
 
-def _ways(question: Question) -> dict[Aggregation, Callable[[Sequence[Cell]], Value | None]]:
-    return {
-        Aggregation.AVERAGE: partial(_average, question.metric),
-        Aggregation.MAXIMUM: lambda cells: Value(max(_numbers(cells))),
-        Aggregation.SUM: lambda cells: Value(_sum(cells)),
-        Aggregation.RATE: _rate,
-        Aggregation.QUANTILE: partial(_quantile, question.metric, question.q or 0.0),
-    }
+def aggregate(asked: Question, entries: Entries, cells: int, lives: Lives, bounds: Bounds) -> Told:
+    """`cells` is how many there are; `bounds` are those of histograms, by id."""
+    match asked.aggregation:
+        case Aggregation.QUANTILE:
+            merged = add_up(entries.value.tolist(), entries.cell, bounds)
+            return Told(*quantiles(merged, asked.q or 0.0, PHASE_OF_METRIC[asked.metric.name].grid, cells))
+        case Aggregation.MAXIMUM:
+            return Told(_maxima(entries.cell, entries.numbers, cells))
+        case Aggregation.SUM:
+            return Told(_or_nan(entries.cell, entries.numbers, cells))
+        case Aggregation.RATE:
+            increase = _sums(entries.cell, entries.numbers, cells)
+            return Told(_divided(increase, _observed(entries, cells, lives)))
+        case Aggregation.AVERAGE:
+            return Told(_means(asked, entries, cells, lives))
 
 
-def _average(metric: Metric, cells: Sequence[Cell]) -> Value | None:
-    fractions = [c.value for c in cells if isinstance(c.value, Fraction)]
-    if fractions:
-        whole = sum(f.whole for f in fractions)
-        return Value(sum(f.part for f in fractions) / whole) if whole else None
-    merged = _sum if metric.unit in ADDITIVE_UNITS else _weighted_mean
-    minutes = [(merged(same), max(c.samples for c in same)) for same in _by_minute(cells)]
-    return _mean_over_time(minutes)
+def ratios(cell: Ints, part: Floats, whole: Floats, cells: int) -> Floats:
+    """Part by whole of each cell."""
+    return _divided(_sums(cell, part, cells), _sums(cell, whole, cells))
 
 
-def _sum(cells: Sequence[Cell]) -> float:
-    return sum(_numbers(cells))
+def _means(asked: Question, entries: Entries, cells: int, lives: Lives) -> Floats:
+    if not len(entries.cell):
+        return np.full(cells, np.nan)
+    # Of a cell that was only glimpsed, each reading by itself, the readings say who was there for longest.
+    seconds = _sums(entries.cell, entries.seconds, cells)
+    timed = replace(entries, seconds=np.where(seconds[entries.cell] > 0, entries.seconds, entries.readings))
+    merged = _by_series(timed)
+    if asked.metric.unit in ADDITIVE_UNITS:
+        share = merged.seconds / _observed(timed, cells, lives)[merged.cell]
+        return _or_nan(merged.cell, merged.numbers * share, cells)
+    known = ~np.isnan(merged.weight) & (merged.weight > 0)
+    all_known = _sums(merged.cell, ~known, cells) == 0
+    weight = merged.seconds * np.where(all_known[merged.cell], merged.weight, 1.0)
+    return _divided(_sums(merged.cell, merged.numbers * weight, cells), _sums(merged.cell, weight, cells))
 
 
-def _weighted_mean(cells: Sequence[Cell]) -> float:
-    weights = [c.weight or 0.0 for c in cells]
-    if not all(weights):
-        weights = [1.0] * len(cells)
-    return sum(v * w for v, w in zip(_numbers(cells), weights, strict=True)) / sum(weights)
+def _by_series(entries: Entries) -> Entries:
+    """One for each series and cell: its mean over all readings, and the sum of the time it stands for."""
+    many = int(entries.series.max()) + 1
+    keys, of, first = _numbered(entries.cell * many + entries.series)
+    readings, seconds = (_sums(of, each, len(keys)) for each in (entries.readings, entries.seconds))
+    value, weight = (_sums(of, each * entries.readings, len(keys)) for each in (entries.numbers, entries.weight))
+    return replace(
+        entries.of(first), value=value / readings, readings=readings, seconds=seconds, weight=weight / readings
+    )
 
 
-def _rate(cells: Sequence[Cell]) -> Value | None:
-    """The increase of a series in a minute may come in several cells, one for each value of an own label."""
-    timed = [c for c in cells if c.increase_seconds > 0]
-    minutes = [
-        (
-            sum(v / c.increase_seconds for c, v in zip(same, _numbers(same), strict=True)),
-            max(c.increase_seconds for c in same),
-        )
-        for same in _by_minute(timed)
-    ]
-    return _mean_over_time(minutes)
+def _numbered(keys: Ints) -> tuple[Ints, Ints, Ints]:
+    """The different keys in order, the number of each key among them, and where each is met first."""
+    different, first, of = np.unique(keys, return_index=True, return_inverse=True)
+    return different, of, first
 
 
-def _mean_over_time(minutes: Sequence[tuple[float, float]]) -> Value | None:
-    """Of (value, weight)."""
-    weight = sum(w for _, w in minutes)
-    return Value(sum(v * w for v, w in minutes) / weight) if weight else None
+def _observed(entries: Entries, cells: int, lives: Lives) -> Floats:
+    """Seconds in which any series of each cell was observed."""
+    if not len(entries.cell):
+        return np.zeros(cells)
+    since = entries.start.min()
+    many = int(entries.start.max() - since) + 1
+    keys, of, first = _numbered(entries.cell * many + entries.start - since)
+    longest, total = _maxima(of, entries.seconds, len(keys)), _sums(of, entries.seconds, len(keys))
+    unclear = (longest < entries.length[first] * _NEARLY_ALL) & (longest < total)
+    for window in np.flatnonzero(unclear):
+        longest[window] = max(longest[window], _spread(entries.of(of == window), lives))
+    return _sums(entries.cell[first], longest, cells)
 
 
-def _quantile(metric: Metric, q: float, cells: Sequence[Cell]) -> Value | None:
-    histograms = [h for c in cells if isinstance(c.value, list) for h in c.value]
-    found = quantile(histograms, q, PHASE_OF_METRIC[metric.name].grid)
-    return None if found is None else Value(found.estimate, found.lower, found.upper)
+def _spread(window: Entries, lives: Lives) -> float:
+    """Seconds that series were observed in one window, each taken as observed evenly for as long as it lived in it."""
+    start, end = window.start[0], window.start[0] + window.length[0]
+    first, last = (np.clip(edge[window.series], start, end) for edge in (lives.first, lives.last))
+    lived = np.maximum(last - first, window.seconds)
+    density = np.divide(window.seconds, lived, out=np.zeros(len(lived)), where=lived > 0)
+    edges = np.unique([start, *first, *last, end])
+    alive = ((density[(first <= a) & (b <= last)], b - a) for a, b in pairwise(edges))
+    return float(sum(densities.max() * length for densities, length in alive if len(densities)))
 
 
-def _by_minute(cells: Iterable[Cell]) -> Iterable[list[Cell]]:
-    minutes: defaultdict[int, list[Cell]] = defaultdict(list)
-    for cell in cells:
-        minutes[cell.start].append(cell)
-    return minutes.values()
+def _sums(of: Ints, value: Floats | NDArray[np.bool_], many: int) -> Floats:
+    return np.bincount(of, value, many).astype(np.float64)
 
 
-def _numbers(cells: Iterable[Cell]) -> list[float]:
-    return [c.value for c in cells if isinstance(c.value, float | int)]
+def _maxima(of: Ints, value: Floats, many: int) -> Floats:
+    found = np.full(many, np.nan)
+    np.fmax.at(found, of, value)
+    return found
 
 
-def covered(cells: Iterable[Cell]) -> tuple[float, int]:
-    """Seconds observed, on average over the series that have any; and how many those are."""
-    seconds: dict[tuple[int, int], float] = {(c.series, c.start): c.covered_seconds for c in cells}
-    series = {of for of, _ in seconds}
-    return sum(seconds.values()) / len(series), len(series)
+def _or_nan(of: Ints, value: Floats, many: int) -> Floats:
+    """Sums; NaN of what has no value."""
+    return np.where(np.bincount(of, minlength=many) > 0, _sums(of, value, many), np.nan)
+
+
+def _divided(part: Floats, whole: Floats) -> Floats:
+    """NaN where the whole is nothing."""
+    found = np.full(len(whole), np.nan)
+    np.divide(part, whole, out=found, where=whole > 0)
+    return found

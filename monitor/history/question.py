@@ -22,6 +22,8 @@ from monitor.history.minutes import WINDOW_SECONDS
 
 MAX_POINTS = 11_000
 """Of one answer, as in Prometheus."""
+MAX_POINTS_IN_ALL = 200_000
+"""Of all answers to a question: a day of minutes of 64 servers is half of it."""
 
 
 _Q_ALLOWED = "0 to 1 for a histogram metric"
@@ -95,13 +97,19 @@ def question(
     if not (math.isfinite(since) and math.isfinite(until) and since < until):
         raise InvalidParameter("until", f"{until!r} is not after since={since!r}", ["a moment after `since`"])
     start = int(since // whole_step) * whole_step
-    if (until - start) / whole_step > MAX_POINTS:
-        longer = math.ceil((until - start) / MAX_POINTS / WINDOW_SECONDS) * WINDOW_SECONDS
-        raise InvalidParameter("step", f"{step!r} makes more than {MAX_POINTS} points", [f"{longer} or more"])
     chosen = _aggregation(known, aggregation)
     return Question(
         known, chosen, _quantile(chosen, q), start, until, whole_step, tuple(dict.fromkeys(group_by)), dict(where)
     )
+
+
+def refuse_too_many(asked: Question, groups: int = 1) -> None:
+    """Raises InvalidParameter where one answer, or all of so many groups, would have too many points."""
+    steps = (asked.until - asked.since) / asked.step
+    for points, most, told in ((steps, MAX_POINTS, ""), (steps * groups, MAX_POINTS_IN_ALL, f" with {groups} groups")):
+        if points > most:
+            longer = math.ceil(asked.step * points / most / WINDOW_SECONDS) * WINDOW_SECONDS
+            raise InvalidParameter("step", f"{asked.step}{told} makes more than {most} points", [f"{longer} or more"])
 
 
 def _metric(name: str) -> Metric:

@@ -228,7 +228,7 @@ async def test_head_is_answered_as_get_is_but_for_the_body(client: httpx.AsyncCl
 
 async def test_a_history_that_cannot_be_read_is_a_problem(client: httpx.AsyncClient, database: Engine) -> None:
     with database.begin() as connection:
-        connection.exec_driver_sql("DROP TABLE engine_minute")
+        connection.exec_driver_sql("DROP TABLE series")
     told = await problem(client, "/api/v1/history", 503, metric="llm_requests_running")
     assert "could not read the history" in told["detail"]
 

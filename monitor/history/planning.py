@@ -1,0 +1,135 @@
+"""Which rows answer a question: the coarsest that can, and every moment by one row only. Pure.
+
+A row answers for its whole window. It is read where the window lies within one step and within what was asked for, and
+where the roll-up has caught up with it; finer rows are read for the rest: hours that are still to be rolled up, the
+open one, ragged ends. Where retention has left coarser rows than the step, that part of the answer has a longer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from monitor.history.tables import Tier
+
+Stale = Mapping[Tier, Collection[int]]
+"""Starts of hours and days whose rows are not to be trusted."""
+
+KeptSince = Mapping[Tier, int]
+"""Rows of minutes and hours that start earlier are gone: unix seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """All rows of a tier that start in [since, until)."""
+
+    tier: Tier
+    since: int
+    until: int
+
+    @property
+    def windows(self) -> int:
+        return (self.until - self.since) // self.tier.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of the answer: [since, until) in steps of one length, aligned to multiples of themselves."""
+
+    since: int
+    until: int
+    step: int
+    spans: tuple[Span, ...]
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """That rows are read of, the finest first."""
+        used = {span.tier for span in self.spans}
+        return tuple(tier for tier in Tier if tier in used)
+
+    @property
+    def steps(self) -> int:
+        return _up(self.until, self.step) // self.step - self.since // self.step
+
+    def window(self, number: int) -> tuple[int, int]:
+        """Start and length of a step, counted from 0: the first is cut where the part begins within it."""
+        end = (self.since // self.step + number + 1) * self.step
+        start = max(self.since, end - self.step)
+        return start, end - start
+
+    def pieces(self, most_windows: int) -> Iterator[Part]:
+        """Whole steps at a time, with about that many windows of one series in each."""
+        windows = sum(span.windows for span in self.spans)
+        at_once = max(1, most_windows * self.steps // max(1, windows)) * self.step
+        since = self.since
+        while since < self.until:
+            until = min(self.until, since // self.step * self.step + at_once)
+            yield Part(since, until, self.step, tuple(_cut(self.spans, since, until)))
+            since = until
+
+
+def _cut(spans: Iterable[Span], since: int, until: int) -> Iterator[Span]:
+    for span in spans:
+        if span.since < until and since < span.until:
+            yield replace(span, since=max(since, span.since), until=min(until, span.until))
+
+
+def plan(since: int, until: int, step: int, stale: Stale, kept_since: KeptSince) -> list[Part]:
+    """One part for each length of step, the oldest first."""
+    hours, minutes = kept_since.get(Tier.HOUR, 0), kept_since.get(Tier.MINUTE, 0)
+    left = ((Tier.DAY, min(hours, minutes)), (Tier.HOUR, minutes), (Tier.MINUTE, until))
+    parts: list[Part] = []
+    at = since
+    for finest, before in left:
+        widened = _up(step, finest.seconds)
+        end = min(until, _up(before, widened))
+        if at >= end:
+            continue
+        start = at if parts else at // widened * widened
+        parts = _with(parts, Part(start, end, widened, _joined(_spans(start, end, widened, finest, stale))))
+        at = end
+    return parts
+
+
+def _up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
+
+
+def _with(parts: list[Part], further: Part) -> list[Part]:
+    if not parts or parts[-1].step != further.step:
+        return [*parts, further]
+    last = parts[-1]
+    return [*parts[:-1], Part(last.since, further.until, last.step, _joined([*last.spans, *further.spans]))]
+
+
+def _spans(since: int, until: int, step: int, finest: Tier, stale: Stale) -> Iterator[Span]:
+    """`finest` is the finest tier that is kept: its rows are read even where they reach over the end."""
+
+    def answers(tier: Tier, start: int) -> bool:
+        end = start + tier.seconds
+        inside = tier is finest or (since <= start and end <= until)
+        return inside and start // step == (end - 1) // step and start not in stale.get(tier, ())
+
+    for day in _starts(Tier.DAY, since, until):
+        if answers(Tier.DAY, day):
+            yield Span(Tier.DAY, day, day + Tier.DAY.seconds)
+            continue
+        for hour in _starts(Tier.HOUR, max(since, day), min(until, day + Tier.DAY.seconds)):
+            if answers(Tier.HOUR, hour):
+                yield Span(Tier.HOUR, hour, hour + Tier.HOUR.seconds)
+            else:
+                yield Span(Tier.MINUTE, max(since, hour), min(until, hour + Tier.HOUR.seconds))
+
+
+def _starts(tier: Tier, since: int, until: int) -> Iterable[int]:
+    return range(since // tier.seconds * tier.seconds, until, tier.seconds)
+
+
+def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+    joined: list[Span] = []
+    for span in spans:
+        if joined and joined[-1].tier is span.tier and joined[-1].until == span.since:
+            joined[-1] = replace(joined[-1], until=span.until)
+        else:
+            joined.append(span)
+    return tuple(joined)

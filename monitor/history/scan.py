@@ -1,0 +1,100 @@
+"""Reads rows by columns, past SQLAlchemy's own rows: a question may take tens of thousands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any, cast
+
+import numpy as np
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ColumnElement,
+    Connection,
+    CursorResult,
+    LargeBinary,
+    Select,
+    Text,
+    select,
+)
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.exc import DBAPIError
+
+from exporters.schema import Scope
+from monitor.history import tables
+from monitor.history.cells import Columns
+from monitor.history.packed import Ints
+from monitor.history.planning import Span
+from monitor.history.retention import horizon
+from monitor.history.tables import Tier, rows_table
+
+KEY = ("series_id", "start")
+LENGTH = "length"
+"""Of the row's window, in seconds."""
+_BLOCK = 1000
+
+
+def scan(connection: Connection, scope: Scope, spans: Iterable[Span], names: Sequence[str], ids: Ints) -> Columns:
+    """The rows of these series, in order of `ids` and of time, with `series` (its place in `ids`), start and length."""
+    read: list[list[Any]] = [[] for _ in (*KEY, *names)]
+    length: list[int] = []
+    for span in spans:
+        _read(connection, _wanted(scope, span, names, ids.tolist()), read)
+        length += [span.tier.seconds] * (len(read[0]) - len(length))
+    kinds = rows_table(scope, Tier.MINUTE).c
+    columns = {name: _array(column, kinds[name].type) for name, column in zip((*KEY, *names), read, strict=True)}
+    columns |= {LENGTH: np.array(length, np.int64), "series": _places(columns["series_id"], ids)}
+    order = np.lexsort((columns["start"], columns["series"]))
+    return {name: column[order] for name, column in columns.items()}
+
+
+def _wanted(scope: Scope, span: Span, names: Sequence[str], ids: Sequence[int]) -> Select[Any]:
+    table = rows_table(scope, span.tier)
+    wanted = select(*(_readable(table.c[name]) for name in (*KEY, *names)))
+    return wanted.where(table.c.series_id.in_(ids), table.c.start >= span.since, table.c.start < span.until)
+
+
+def _read(connection: Connection, wanted: Select[Any], columns: Sequence[list[Any]]) -> None:
+    """Adds to the columns, in blocks that are soon done with: that spares the memory and the garbage collector."""
+    result = cast("CursorResult[Any]", connection.execute(wanted))
+    driver_error = connection.dialect.loaded_dbapi.Error
+    try:
+        while block := result.cursor.fetchmany(_BLOCK):
+            for number, column in enumerate(columns):
+                column.extend(map(itemgetter(number), block))
+    except driver_error as cause:
+        raise DBAPIError(str(wanted), None, cause) from cause
+    finally:
+        result.close()
+
+
+def _readable(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """JSON as its text: one driver would parse it, the other would not."""
+    return sql_cast(column, Text) if isinstance(column.type, JSON) else column
+
+
+def _array(values: Sequence[Any], kind: object) -> np.ndarray[Any, Any]:
+    if isinstance(kind, LargeBinary | JSON):
+        column = np.empty(len(values), object)
+        column[:] = values
+        return column
+    return np.array(values, np.int64 if isinstance(kind, BigInteger) else np.float64)
+
+
+def _places(series_ids: Ints, ids: Ints) -> Ints:
+    order = np.argsort(ids)
+    return order[np.searchsorted(ids[order], series_ids)]
+
+
+def kept_since(connection: Connection) -> dict[Tier, int]:
+    """Before which moment rows of a tier may be gone."""
+    progress = tables.progress.c
+    told: dict[str, int] = dict(connection.execute(select(progress.source, progress.until)).all())
+    return {tier: told[horizon(tier)] for tier in Tier if horizon(tier) in told}
+
+
+def bounds(connection: Connection) -> dict[int, tuple[float, ...]]:
+    """Of histograms, by id."""
+    rows = connection.execute(select(tables.bounds.c.id, tables.bounds.c.bounds)).all()
+    return {of: tuple(map(float, text.split(","))) if text else () for of, text in rows}
