@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from sqlalchemy import Engine
 
@@ -66,5 +68,7 @@ def test_first_and_last_sight_are_known(history: History) -> None:
     assert history.seen_gpus() == {("n1", "GPU-0"): Seen(30, 60)}
 
 
-def test_every_kind_fits_its_column() -> None:
+def test_every_kind_fits_its_column_and_is_described() -> None:
     assert max(map(len, EVENT_KINDS)) <= 32
+    described = (Path(__file__).parents[3] / "docs" / "history.md").read_text()
+    assert [kind for kind in EVENT_KINDS if f"`{kind}`" not in described] == []
