@@ -7,6 +7,7 @@ are dropped at once, all of such a day stays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -35,19 +36,19 @@ class RetentionError(HistoryError):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Seconds by tier; None is for ever. Events and alerts are kept as long as days."""
+    """Seconds by tier; infinite is for ever. Events and alerts are kept as long as days."""
 
     minutes: float
-    hours: float | None
-    days: float | None
+    hours: float = math.inf
+    days: float = math.inf
 
-    def of(self, tier: Tier) -> float | None:
+    def of(self, tier: Tier) -> float:
         return {Tier.MINUTE: self.minutes, Tier.HOUR: self.hours, Tier.DAY: self.days}[tier]
 
     def cut(self, tier: Tier, now: float) -> int | None:
         """Midnight (UTC) before which rows of the tier go; None where they stay for ever."""
         kept = self.of(tier)
-        return None if kept is None else int((now - kept) // Tier.DAY.seconds) * Tier.DAY.seconds
+        return None if math.isinf(kept) else int((now - kept) // Tier.DAY.seconds) * Tier.DAY.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Kept:
     """Of a tier: what is there, and how much of it is older than `cut`."""
 
     tier: Tier
-    seconds: float | None
+    seconds: float
     cut: int | None
     rows: int
     oldest: int | None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from monitor.history.tables import Tier
 from monitor.history.upsert import Progress
 from tests.monitor.history.fleet import DAY, HOUR, START, server_minute, target, write
 
-KEEP = Retention(minutes=2 * DAY, hours=30 * DAY, days=None)
+KEEP = Retention(minutes=2 * DAY, hours=30 * DAY)
 LATER = START + 400 * DAY
 
 
@@ -108,7 +109,7 @@ def test_questions_are_told_before_which_moment_rows_may_be_gone(database: Engin
     forget(database, KEEP, START + 5 * DAY + 1)
     told = store.progress(horizon(Tier.MINUTE))
     assert told == Progress("retention:minute", START + 3 * DAY, START + 3 * DAY)
-    forget(database, Retention(4 * DAY, None, None), START + 5 * DAY + 1)
+    forget(database, Retention(4 * DAY), START + 5 * DAY + 1)
     assert store.progress(horizon(Tier.MINUTE)) == told, "what is gone does not come back"
 
 
@@ -116,7 +117,7 @@ def test_without_an_end_everything_stays(database: Engine, store: Store) -> None
     write(store, minutes_every_hour(days=1))
     roll_up_all(database)
     store.write_windows([], [Event(target(), START, "restart")], Progress("x", 0, 0))
-    forget(database, Retention(DAY, None, None), LATER)
+    forget(database, Retention(DAY), LATER)
     assert (count(database, tables.events), count(database, tables.series)) == (1, 3)
     assert len(starts(database, Tier.HOUR)) == 24
 
@@ -155,7 +156,7 @@ def test_a_survey_says_what_is_there_and_what_would_go(database: Engine, store: 
     minute, hour, day = survey(database, KEEP, now)
     assert (minute.rows, minute.oldest, minute.cut, minute.old_rows) == (4 * 24 * 3, START, START + 2 * DAY, 24 * 3)
     assert (hour.rows, hour.oldest, hour.old_rows, hour.cut) == (24 * 3, START, 0, START - 26 * DAY)
-    assert (day.rows, day.oldest, day.cut, day.old_rows, day.seconds) == (3, START, None, 0, None)
+    assert (day.rows, day.oldest, day.cut, day.old_rows, day.seconds) == (3, START, None, 0, math.inf)
     forget(database, KEEP, now)
     assert survey(database, KEEP, now)[0].rows == minute.rows - minute.old_rows
 
