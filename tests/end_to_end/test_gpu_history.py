@@ -100,6 +100,21 @@ async def test_what_a_gpu_does_in_a_minute_is_a_row_of_the_history(rack: Rack) -
     assert (row["clock_hertz_sm_avg"], row["ecc_errors_corrected"]) == (1_755e6, 0)
 
 
+async def test_the_hour_of_a_gpu_can_be_asked_and_stands_on_the_page_of_its_server(rack: Rack) -> None:
+    await rack.read(15, 30, 45, 75)
+    app = create_app(rack.fleet, History(rack.database), clock=rack.clock)
+    asked = {"metric": "gpu_power_watts", "group_by": "uuid", "since": "10m"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as api:
+        answers = (await api.get("/api/v1/history", params=asked)).json()["answers"]
+        page = (await api.get("/servers/rack-1/a")).text
+    assert [(a["labels"]["uuid"], [p["value"] for p in a["points"]]) for a in answers] == [
+        (uuid(0), [642.25]),
+        (uuid(1), [642.25]),
+    ]
+    assert "Power, last hour: latest 642 W" in page
+    assert "Utilisation, last hour: latest 93 %" in page
+
+
 async def test_a_gpu_that_is_lost_is_a_row_and_an_event_and_its_server_keeps_it(rack: Rack) -> None:
     await rack.read(15, 30)
     rack.say(host(gpu(0) | {(0, key): code for key, code in BUS.items()}, gpu(1)))
