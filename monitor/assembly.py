@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy import Engine
@@ -12,7 +13,7 @@ from monitor.config import MonitorConfig
 from monitor.fleet import STALE_AFTER_SECONDS, Fleet
 from monitor.history.ask import History
 from monitor.history.database import HistoryError, open_database, upgrade
-from monitor.history.file import WriterLock
+from monitor.history.lease import SCRAPED, Lease, LeaseError
 from monitor.history.store import Store
 from monitor.recorder import Recorder
 from monitor.sources import Source
@@ -27,12 +28,14 @@ class Monitor:
     history: History
     recorder: Recorder
     database: Engine
-    lock: WriterLock
+    lease: Lease | None
 
     def close(self) -> None:
         """Once the recorder has ended."""
+        if self.lease is not None:
+            with suppress(LeaseError):  # it runs out by itself
+                self.lease.release()
         self.database.dispose()
-        self.lock.release()
 
 
 def assemble(
@@ -47,24 +50,24 @@ def assemble(
     Brings the database up to date. Raises HistoryError.
     """
     database = open_database(database_url or config.history.database, config.history.password_file)
-    lock = WriterLock(database.url)
-    try:
-        upgrade(database)
-    except HistoryError:
-        database.dispose()
-        lock.release()
-        raise
     interval = config.scrape.interval
     fleet = Fleet(stale_after=max(STALE_AFTER_SECONDS, 3 * interval))
-    recorder = Recorder(
-        [*sources, *_elsewhere(config, clock)],
-        fleet,
-        Store(database),
-        interval=interval,
-        retention=config.history.retention,
-        clock=clock,
-    )
-    return Monitor(fleet, History(database), recorder, database, lock)
+    all_sources = [*sources, *_elsewhere(config, clock)]
+    lease = Lease(database, SCRAPED) if any(source.is_recorded for source in all_sources) else None
+    try:
+        upgrade(database)
+        recorder = Recorder(
+            all_sources,
+            fleet,
+            Store(database, lease),
+            interval=interval,
+            retention=config.history.retention,
+            clock=clock,
+        )
+    except HistoryError:
+        database.dispose()
+        raise
+    return Monitor(fleet, History(database), recorder, database, lease)
 
 
 def _elsewhere(config: MonitorConfig, clock: Callable[[], float]) -> list[Source]:

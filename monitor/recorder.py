@@ -12,6 +12,7 @@ from exporters.gpu.observation import GpuObservation
 from exporters.observation import Observation
 from monitor.fleet import Fleet
 from monitor.history.database import HistoryError
+from monitor.history.lease import RENEW_SECONDS
 from monitor.history.recording import Recording
 from monitor.history.store import Store
 from monitor.sources import Source, SourceError, TellsGpus
@@ -63,7 +64,8 @@ class Recorder:
     def history_problems(self) -> list[str]:
         """What keeps the history from being kept whole now, and what was lost of it within the last hour."""
         since = self._clock() - _TELL_LOSS_SECONDS
-        now = [text for of, text in self._problems.items() if of in ("history", "retention")]
+        now = [text for of, text in self._problems.items() if of in ("history", "lease", "retention")]
+        now += filter(None, [self._recording.standing_by])
         return [*dict.fromkeys(now), *(text for at, text in self._lost if at > since)]
 
     def source_problems(self) -> dict[str, str]:
@@ -77,6 +79,7 @@ class Recorder:
                 for source in self.sources:
                     group.create_task(self._follow(source))
                 group.create_task(self._forget_old())
+                group.create_task(self._attend())
         finally:
             await asyncio.to_thread(self._flush)
             for source in self.sources:
@@ -112,6 +115,12 @@ class Recorder:
         while True:
             await self.observe(source)
             await asyncio.sleep(self._interval - self._clock() % self._interval)
+
+    async def _attend(self) -> None:
+        while True:
+            with _Logged(self._problems, "lease"):
+                await asyncio.to_thread(self._recording.attend)
+            await asyncio.sleep(RENEW_SECONDS)
 
     async def _forget_old(self) -> None:
         while self._retention is not None:

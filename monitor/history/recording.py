@@ -13,6 +13,7 @@ from threading import Lock
 from exporters.gpu.observation import GpuObservation
 from exporters.observation import Observation
 from monitor.history import checkpoint, gpu_minutes
+from monitor.history.lease import LeaseLost
 from monitor.history.minutes import WINDOW_SECONDS, Event, State, Step, Window, advance
 from monitor.history.placement import place, placements
 from monitor.history.store import Batch, Store
@@ -48,6 +49,10 @@ class Recording:
         self._pending: dict[_Key, _Pending] = {}
         self._lock = Lock()
         self._newest = store.newest(until=now)
+        self._writes = store.lease is None or store.lease.acquire()
+        self._term = 0 if store.lease is None else store.lease.term
+        if self.standing_by:
+            log.warning("history: %s", self.standing_by)
         _warn_of_the_future(store.newest(), now)
 
     @property
@@ -55,19 +60,44 @@ class Recording:
         """End of the newest window that is stored whole, in unix seconds."""
         return self._newest
 
+    @property
+    def standing_by(self) -> str | None:
+        """Why this process does not write."""
+        if self._writes or self._store.lease is None:
+            return None
+        other = self._store.lease.other or "another process"
+        return f"inferwatch in {other} writes this history; this one stands by and takes over when that one ends"
+
     def record(self, observations: Iterable[Observation], now: float, gpus: Iterable[GpuObservation] = ()) -> None:
         """Writes the minutes that these observations close, and those that nothing was heard of since.
 
         `gpus` are those of the servers' nodes. Raises WriteError; what could not be written is tried again the next
-        time.
+        time. Another that has the turn writes what it observes itself.
         """
         with self._lock:
+            if not self._writes:
+                self._newest = self._store.newest(until=now)
+                return
             for observation in observations:
                 pending = self._of(observation.node, observation.server, "")
                 self._take(pending, advance(pending.state, observation, self._max_step))
             self._take_gpus(gpus)
             due = [self._batch(each, open_too=self._is_overdue(each, now)) for each in self._pending.values()]
             self._write(due, now)
+
+    def attend(self) -> None:
+        """Keeps the turn to write, or takes it where nobody has it any more. Raises LeaseError."""
+        with self._lock:
+            self._attend()
+
+    def _attend(self) -> None:
+        """Once another may have written, what stands in the database is what to go on from."""
+        lease = self._store.lease
+        if lease is None or (lease.acquire(), lease.term) == (self._writes, self._term):
+            return
+        self._pending.clear()
+        self._writes, self._term = lease.other is None, lease.term
+        log.warning("history: %s", self.standing_by or "the other has ended: this inferwatch goes on with it")
 
     def flush(self) -> None:
         """Writes the open minutes too, as far as they got. Raises WriteError."""
@@ -128,7 +158,11 @@ class Recording:
         due = [batch for batch in batches if batch is not None]
         if not due:
             return
-        self._store.write(due)
+        try:
+            self._store.write(due)
+        except LeaseLost:
+            self._attend()
+            return
         for batch in due:
             pending = self._pending[batch.node, batch.server, batch.uuid]
             pending.open_is_written = pending.state.window in batch.windows

@@ -19,6 +19,7 @@ from monitor.history import tables
 from monitor.history.bulk import Row, upsert_rows
 from monitor.history.database import DatabaseError, HistoryError, ReadError, for_writing, make_folder, upgrade
 from monitor.history.file import DatabaseFile
+from monitor.history.lease import Lease
 from monitor.history.minutes import WINDOW_SECONDS, Event, Window
 from monitor.history.partitions import Partition, make_partitions, partition_of
 from monitor.history.postgres import is_worth_repeating
@@ -53,7 +54,9 @@ class Batch:
 class Store:
     """For one writer at a time."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, lease: Lease | None = None) -> None:
+        """`lease` is what only one process may have that writes with checkpoints."""
+        self.lease = lease
         self._engine = engine
         self._forget_what_is_there()
         self._file = DatabaseFile(engine.url)
@@ -62,13 +65,15 @@ class Store:
         """What became of the file while this process ran, the last at the end."""
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """All or nothing. Raises WriteError."""
+        """All or nothing. Raises WriteError, and LeaseLost where another writes these now."""
         windows = [window for batch in batches for window in batch.windows]
         events = [event for batch in batches for event in batch.events]
 
         def and_checkpoints(upsert: Upsert) -> None:
             for each in sorted(batches, key=lambda batch: (batch.node, batch.server, batch.uuid)):
                 upsert.checkpoint(each.node, each.server, each.uuid, each.at, each.checkpoint)
+            if self.lease is not None:
+                self.lease.hold(upsert.connection)
 
         self._write(windows, events, and_checkpoints)
 
@@ -83,7 +88,6 @@ class Store:
             try:
                 self._write_once(windows, events, mark)
             except SQLAlchemyError as cause:
-                self._forget_what_is_there()  # what was made in the transaction is gone
                 if not (again and is_worth_repeating(cause)):
                     raise WriteError(f"could not write the history at {explained(self._engine.url, cause)}") from cause
             else:
@@ -91,12 +95,16 @@ class Store:
 
     def _write_once(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
         wanted = {partition_of(_table(of), window.start) for window in windows for of in window.rows}
-        make_partitions(self._engine, wanted - self._partitions)
-        self._partitions |= wanted
-        with for_writing(self._engine).begin() as connection:
-            upsert = Upsert(connection)
-            _write(upsert, self._ids, windows, events)
-            mark(upsert)
+        try:
+            make_partitions(self._engine, wanted - self._partitions)
+            self._partitions |= wanted
+            with for_writing(self._engine).begin() as connection:
+                upsert = Upsert(connection)
+                _write(upsert, self._ids, windows, events)
+                mark(upsert)
+        except Exception:
+            self._forget_what_is_there()  # what was made in the transaction is gone
+            raise
 
     def _forget_what_is_there(self) -> None:
         self._ids = Ids()
@@ -162,6 +170,8 @@ class Store:
             except DatabaseError as cause:
                 raise WriteError(f"{change} while inferwatch ran: what it held is lost; {cause}") from cause
             self._forget_what_is_there()
+            if self.lease is not None:
+                self.lease.acquire()
             self._file.accept()
             self.losses.append(f"{change} while inferwatch ran: what it held is lost; the history goes on without it")
             log.error("history: %s", self.losses[-1])

@@ -7,8 +7,10 @@ from sqlalchemy import Engine
 
 from exporters.gpu.gathered import Gathered
 from exporters.observation import Observation
+from monitor import recorder as module
 from monitor.fleet import Fleet
 from monitor.history.ask import History
+from monitor.history.lease import SCRAPED, Lease
 from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store, WriteError
 from monitor.recorder import Recorder
@@ -246,6 +248,39 @@ async def test_minutes_older_than_the_retention_are_deleted(database: Engine, hi
         await running
     [answer] = history.ask("llm_requests_running", None, NOW - 60, NOW + 90_000, 60)
     assert [p.value for p in answer.points] == [4], "the open minute, written on shutdown"
+
+
+async def test_who_stands_by_shows_the_fleet_says_so_and_takes_over(
+    database: Engine, history: History, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RENEW_SECONDS", 0.01)
+    loop, taken = asyncio.get_running_loop(), asyncio.Event()
+
+    class Telling(Lease):
+        def acquire(self) -> bool:
+            if held := super().acquire():
+                loop.call_soon_threadsafe(taken.set)
+            return held
+
+    other = Lease(database, SCRAPED, "another")
+    assert other.acquire()
+    source = Scripted("a", *([observation(NOW + n, {RUNNING: n})] for n in (5, 20, 35)))
+    fleet = Fleet()
+    recording = recorder([source], fleet, Store(database, Telling(database, SCRAPED)), clock)
+    await recording.observe(source)
+    assert fleet.rows(NOW + 5)[0].running == 5
+    [told] = recording.history_problems()
+    assert told.startswith("inferwatch in another writes this history; this one stands by")
+    running = asyncio.create_task(recording.run())
+    await asyncio.to_thread(other.release)
+    await taken.wait()
+    await recording.observe(source)
+    assert recording.history_problems() == []
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    [answer] = history.ask("llm_requests_running", None, NOW, NOW + 60, 60)
+    assert answer.points
 
 
 class WithGpus(Scripted):

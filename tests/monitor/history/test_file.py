@@ -2,10 +2,10 @@ import logging
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine
 
 from monitor.history.database import open_database, sqlite_url
-from monitor.history.file import WriterLock, path_of
+from monitor.history.file import path_of
 from monitor.history.recording import Recording
 from monitor.history.store import Store, WriteError
 from tests.monitor.history.stored import engine_rows
@@ -87,21 +87,6 @@ def test_deleting_old_minutes_notices_a_deleted_file_too(store: Store, path: Pat
     path.unlink()
     assert store.forget(before=1000) == 0
     assert path.is_file()
-
-
-def test_a_second_process_on_one_history_is_told_of_the_first(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    url = create_engine(sqlite_url(path)).url
-    first = WriterLock(url)
-    assert (first.holder, caplog.records) == (None, [])
-    second = WriterLock(url)
-    [told] = [r.getMessage() for r in caplog.records]
-    assert told.startswith(f"another inferwatch (process {second.holder}) writes the history at {path} too")
-    assert second.holder and second.holder.isdigit()
-    first.release()
-    second.release()
-    third = WriterLock(url)
-    assert third.holder is None
-    third.release()
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://host/history"])

@@ -14,9 +14,10 @@ from exporters.observation import Observation
 from exporters.schema import TTFT
 from monitor.history import recording as module
 from monitor.history.database import open_database
+from monitor.history.lease import SCRAPED, Lease
 from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store, WriteError
-from monitor.history.tables import checkpoints, metadata
+from monitor.history.tables import checkpoints, leases, metadata
 from tests.monitor.history.stored import engine_rows, everything
 from tests.monitor.observations import empty_page, observation, series
 
@@ -261,4 +262,112 @@ def _record_with_deaths(database: Engine, observations: list[Observation], death
             kept += since_write
             since_write = []
     recording.flush()
+    return kept + since_write
+
+
+@dataclass
+class Two:
+    """Two monitors on one database that read the same server."""
+
+    database: Engine
+    first: Recording
+    second: Recording
+
+    def read(self, at: float, tokens: float, *, by: str = "12") -> None:
+        for number, recording in (("1", self.first), ("2", self.second)):
+            if number in by:
+                recording.record([observation(at, {TOKENS: tokens})], at)
+
+    def let_run_out(self) -> None:
+        with self.database.begin() as connection:
+            connection.execute(update(leases).values(until=0))
+
+
+@pytest.fixture
+def two_monitors(database: Engine) -> Two:
+    first, second = (Recording(Store(database, Lease(database, SCRAPED, name)), INTERVAL) for name in ("a", "b"))
+    return Two(database, first, second)
+
+
+def added(database: Engine) -> dict[int, float | None]:
+    return {start: row["generation_tokens"] for start, row in engine_rows(database).items()}
+
+
+def test_of_two_monitors_one_writes_and_the_other_stands_by(two_monitors: Two) -> None:
+    two_monitors.read(30, 5)
+    two_monitors.read(75, 9)
+    assert added(two_monitors.database) == {0: None}
+    assert two_monitors.first.standing_by is None
+    assert two_monitors.second.standing_by == (
+        "inferwatch in a writes this history; this one stands by and takes over when that one ends"
+    )
+    two_monitors.read(90, 10)
+    assert two_monitors.second.newest == 60, "it tells how the history is doing all the same"
+
+
+def test_who_takes_over_goes_on_from_where_the_other_wrote_last(two_monitors: Two) -> None:
+    for at, tokens in [(30, 5), (60, 7), (75, 9), (90, 12)]:
+        two_monitors.read(at, tokens)
+    two_monitors.let_run_out()
+    two_monitors.second.attend()
+    for at, tokens in [(120, 20), (135, 21)]:
+        two_monitors.read(at, tokens, by="2")
+    assert added(two_monitors.database) == {0: 2, 60: 13}, "from 7, the last that is known to the second, to 20"
+
+
+def test_who_has_lost_its_turn_writes_nothing_more_and_takes_over_again_later(two_monitors: Two) -> None:
+    two_monitors.read(30, 5)
+    two_monitors.read(75, 9)
+    two_monitors.let_run_out()
+    two_monitors.second.attend()
+    two_monitors.read(120, 20)
+    two_monitors.read(135, 26)
+    two_monitors.read(150, 28)
+    assert two_monitors.first.standing_by
+    assert added(two_monitors.database) == {0: None, 60: 15}
+    two_monitors.second.flush()
+    two_monitors.let_run_out()
+    two_monitors.first.attend()
+    two_monitors.read(180, 30)
+    two_monitors.read(195, 31)
+    assert added(two_monitors.database) == {0: None, 60: 15, 120: 10}
+    assert two_monitors.second.standing_by
+
+
+@settings(max_examples=20, deadline=None)
+@given(observations=lives(), data=st.data())
+def test_however_often_the_turn_changes_every_token_counts_once(
+    two: tuple[Engine, Engine], observations: list[Observation], data: st.DataObject
+) -> None:
+    changes = data.draw(st.sets(st.integers(1, len(observations) - 1), max_size=5))
+    whole, shared = two
+    clear(whole)
+    clear(shared)
+    kept = _record_in_turns(shared, observations, changes)
+    record_all(whole, kept)
+    assert everything(shared) == everything(whole)
+
+
+def _record_in_turns(database: Engine, observations: list[Observation], changes: set[int]) -> list[Observation]:
+    """Returns what was not lost: all but what the writer had not written when it lost its turn."""
+    stores = [Counting(database, Lease(database, SCRAPED, name)) for name in "ab"]
+    turns = [Recording(store, INTERVAL) for store in stores]
+    kept: list[Observation] = []
+    since_write: list[Observation] = []
+    for index, each in enumerate(observations):
+        if index in changes:
+            with database.begin() as connection:
+                connection.execute(update(leases).values(until=0))
+            turns.reverse()
+            stores.reverse()
+            turns[0].attend()
+            since_write = []
+        written = stores[0].written
+        turns[1].record([each], each.at)
+        turns[0].record([each], each.at)
+        since_write.append(each)
+        if stores[0].written > written:
+            kept += since_write
+            since_write = []
+    turns[0].flush()
     return kept + since_write
