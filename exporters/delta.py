@@ -4,9 +4,12 @@ A step from one reading to the next adds, per series and before any sum:
 
 - the difference, where the value did not fall;
 - the value itself, where it fell (a counter reset) or where the process is another one;
-- nothing at the first sight of a series, which is only a base line, unless the process started inside the window or
-  the series was absent from an earlier successful reading of the same process, e.g. of an empty page: then the value
-  itself.
+- nothing at the first sight of a series, which is only a base line, unless it is known to have begun at zero: then
+  the value itself.
+
+A series is known to have begun at zero if the reading that shows it first proves absence, and so did an earlier one of
+the same process, e.g. of an empty page; or instead of the earlier one the process started inside the window or is
+another one than before.
 
 An increase belongs to the moment of the later reading, so increases summed over a window equal "last value at or
 before its end minus last value at or before its start".
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from exporters.histogram import Histogram
 from exporters.observation import Series
@@ -47,6 +50,12 @@ class Deltas:
         self._start: float | None = None
         self._values: dict[Series, float] = {}
         self._histograms: dict[Series, Histogram] = {}
+        self._knows_zero = False
+
+    @property
+    def knows_zero(self) -> bool:
+        """Whether all that the process counts, and that was not read so far, stood at zero at some reading."""
+        return self._knows_zero
 
     def advance(
         self,
@@ -56,22 +65,25 @@ class Deltas:
         *,
         start_time: float | None = None,
         window_start: float | None = None,
+        proves_absence: bool = True,
     ) -> Increase:
         """`values` are counters only. A process that started after `window_start` counts from zero at first sight.
 
+        `proves_absence`: whether what is not in this reading is not there, see `Observation.proves_absence`.
         A reading that is not later than the one before is ignored: it adds nothing and keeps the base line.
         """
         if self._at is not None and at <= self._at:
             return Increase(seconds=0.0)
-        first = self._at is None
-        restarted = not first and is_another_process(self._start, start_time)
+        restarted = is_another_process(self._start, start_time)
+        born_inside = start_time is not None and window_start is not None and start_time >= window_start
+        self._knows_zero |= restarted or born_inside
+        how = _How(restarted, from_zero=self._knows_zero and proves_absence)
+        added, resets = _increases(values, self._values, _difference, how)
+        added_histograms, more = _increases(histograms, self._histograms, subtract, how)
+        resets += more
         if restarted:
             self._values, self._histograms = {}, {}
-        born_inside = start_time is not None and window_start is not None and start_time >= window_start
-        from_zero = born_inside or not first
-        added, resets = _increases(values, self._values, _difference, from_zero=from_zero)
-        added_histograms, more = _increases(histograms, self._histograms, subtract, from_zero=from_zero)
-        resets += more
+        self._knows_zero |= proves_absence
         seconds = None if self._at is None else at - self._at
         self._at = at
         self._start = self._start if start_time is None else start_time
@@ -80,24 +92,27 @@ class Deltas:
         return Increase(added, added_histograms, restarted or resets > 0, resets, seconds)
 
 
+class _How(NamedTuple):
+    restarted: bool
+    from_zero: bool
+    """At first sight all counts, not nothing."""
+
+
 def _increases(
-    now: Mapping[Series, T],
-    before: Mapping[Series, T],
-    difference: Callable[[T, T], T | None],
-    *,
-    from_zero: bool,
+    now: Mapping[Series, T], before: Mapping[Series, T], difference: Callable[[T, T], T | None], how: _How
 ) -> tuple[dict[Series, T], int]:
-    """What was added by series, and how many of them were reset; at first sight all, or with a base line nothing."""
+    """What was added by series, and how many of them were reset."""
     added: dict[Series, T] = {}
     resets = 0
     for series, value in now.items():
         known = before.get(series)
-        if known is not None:
-            step = difference(value, known)
-            resets += step is None
-            added[series] = value if step is None else step
-        elif from_zero:
-            added[series] = value
+        if known is None:
+            if how.from_zero:
+                added[series] = value
+            continue
+        step = None if how.restarted else difference(value, known)
+        resets += step is None
+        added[series] = value if step is None else step
     return added, resets
 
 

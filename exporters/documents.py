@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from exporters.table import Json, Over, Prefer
 
@@ -41,14 +41,15 @@ class Memory:
     def read(self, term: Json, documents: Documents) -> dict[str, JsonValue]:
         if documents.get(term.document) is None:
             return {}
+        seen, kept = self._seen.setdefault(id(term), {}), self._kept.setdefault(id(term), {})
+        if term.over is Over.RISE:
+            for engine, total in _values(term, documents, self._prefer):
+                kept[engine] = _added(kept.get(engine), _rise(seen.get(engine), total))
+                seen[engine] = total
+            return dict(kept)
         found = read(term, documents, self._prefer)
-        seen = self._seen.setdefault(id(term), {})
-        if term.over in (Over.SUM, Over.RISE):
-            kept = self._kept.setdefault(id(term), {})
-            for engine, value in found.items():
-                more = value if term.over is Over.SUM else _rise(seen.get(engine), value)
-                kept[engine] = _added(kept.get(engine), more)
-            seen |= found
+        if term.over is Over.SUM:
+            kept |= {engine: _added(kept.get(engine), value) for engine, value in found.items()}
             return dict(kept)
         seen |= found
         if term.over is Over.HELD:
@@ -59,11 +60,7 @@ class Memory:
 def read(term: Json, documents: Documents, prefer: Mapping[str, str] | None = None) -> dict[str, JsonValue]:
     """Value by engine number ("" where the document does not tell one); empty where it is not there."""
     found: dict[str, JsonValue] = {}
-    for record in _records(term, documents.get(term.document), prefer):
-        value = _value(term, at(record, term.path))
-        if value is None:
-            continue
-        engine = _scalar_text(at(record, term.engine)) if term.engine else ""
+    for engine, value in _values(term, documents, prefer):
         if term.over in (Over.SUM, Over.PARTS):
             found[engine] = _added(found.get(engine), value)
         elif term.over is not Over.FIRST or engine not in found:
@@ -71,12 +68,22 @@ def read(term: Json, documents: Documents, prefer: Mapping[str, str] | None = No
     return found
 
 
+def _values(term: Json, documents: Documents, prefer: Mapping[str, str] | None) -> Iterator[tuple[str, JsonValue]]:
+    """With the engine's number, record by record."""
+    for record in _records(term, documents.get(term.document), prefer):
+        value = _value(term, at(record, term.path))
+        if value is not None:
+            yield _scalar_text(at(record, term.engine)) if term.engine else "", value
+
+
 def _added(before: JsonValue | None, value: JsonValue) -> JsonValue:
     return before + value if isinstance(before, float) and isinstance(value, float) else value
 
 
 def _rise(before: JsonValue | None, value: JsonValue) -> JsonValue:
-    """By how much a total grew; one that fell began anew."""
+    """By how much a total grew; one that fell began anew, and what lies before the first one is not ours."""
+    if before is None:
+        return 0.0
     if isinstance(before, float) and isinstance(value, float) and before <= value:
         return value - before
     return value

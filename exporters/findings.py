@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -94,13 +95,16 @@ KINDS: dict[str, _Kind] = {
     "invalid_exposition": _Kind(
         _E, "The page is not in the Prometheus text format.", "See the line named; report it to the server's project."),
     "no_records_yet": _Kind(
-        _W, "No statistics records yet, or the server's statistics are switched off.",
+        _W, "The statistics have no records yet, or are switched off.",
         "Send a request: an idle server writes no records. If none come, switch its statistics on."),
     "records_not_read": _Kind(
         _W, "There is no metrics page, and the statistics records were left alone: whoever reads them takes them away.",
         "The target of a server in `servers` reads them; so does `inferwatch check --destructive`, and then they are "
         "missing there."),
     # Read, with reservations.
+    "documents_unread": _Kind(
+        _I, "Not all documents of this server have answered yet: what is new meanwhile is only a base line.",
+        "Mostly the next reading has them. If not: /debug shows what they answer; some want `bearer_token_file`."),
     "probe_failed": _Kind(
         _W, "The last synthetic request did not get its tokens.",
         "Real requests probably fail as well: look into the server's log. See `synthetic_request` of this server."),
@@ -124,6 +128,9 @@ KINDS: dict[str, _Kind] = {
     "several_models": _Kind(
         _W, "More models or adapters than the limit: the rest is counted as `other`.", "Raise `max_models`."),
 }  # fmt: skip
+
+_OF_NOTHING = frozenset({"empty_body", "no_records_yet"})
+_OF_A_PART = frozenset({"documents_unread", "dropped_samples", "several_models", "many_engines"})
 
 GPU_KINDS: dict[str, _Kind] = {
     # No GPU of this host can be read.
@@ -205,3 +212,13 @@ def finding(reason: str, detail: str = "", *, remedy: str = "") -> Finding:
     """`remedy` replaces the general one where more is known, e.g. the very flag of that framework."""
     kind = KINDS.get(reason) or GPU_KINDS[reason]
     return Finding(reason, kind.severity, kind.message, remedy or kind.remedy, detail)
+
+
+def tell_of_nothing(findings: Iterable[Finding]) -> bool:
+    """Whether the server answered, and has counted nothing so far."""
+    return any(f.reason in _OF_NOTHING for f in findings)
+
+
+def tell_of_a_part(findings: Iterable[Finding]) -> bool:
+    """Whether something that the server has counted may be missing."""
+    return any(f.reason in _OF_A_PART for f in findings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -13,7 +13,7 @@ from operator import le
 from exporters import documents as docs
 from exporters import exposition
 from exporters.documents import Documents, JsonValue
-from exporters.findings import Finding, finding
+from exporters.findings import Finding, finding, tell_of_a_part, tell_of_nothing
 from exporters.histogram import Histogram, projection
 from exporters.nodes import NO_SAMPLE, Scrape
 from exporters.observation import FieldStatus, Series, labels
@@ -78,8 +78,12 @@ class Reading:
 
     @property
     def is_complete(self) -> bool:
-        """Whether a series that is not here does not exist yet: so it is on an empty page too."""
-        return self.available or any(f.reason == "empty_body" for f in self.findings)
+        """As that of its observation."""
+        return self.available or tell_of_nothing(self.findings)
+
+    @property
+    def proves_absence(self) -> bool:
+        return not tell_of_a_part(self.findings)
 
     @cached_property
     def values(self) -> dict[Series, float]:
@@ -153,15 +157,19 @@ class Normaliser:
         self._identity = identity
         self._limits = limits
         self._plans: list[Plan] = []
-        self._json_terms = [t for t in terms(frontend) if isinstance(t, Json)]
+        # A term may stand in several fields, and its records are read once.
+        self._json_terms = list({id(t): t for t in terms(frontend) if isinstance(t, Json)}.values())
         self._facts = {id(t) for alternatives in frontend.facts.values() for fact in alternatives for t in walk(fact)}
         self._memory = docs.Memory(identity.prefer)
         self._documents: Documents = {}
         self._json: dict[int, dict[str, JsonValue]] = {}
         self._json_shape: object = []
 
-    def normalise(self, text: str, documents: Documents | None = None) -> Reading:
-        """Raises InvalidExposition where no line of a text is a sample, TooManySamples above the limit."""
+    def normalise(self, text: str, documents: Documents | None = None, unread: Collection[str] = ()) -> Reading:
+        """`unread` tells, for people, which documents are not among `documents` and may hold something.
+
+        Raises InvalidExposition where no line of a text is a sample, TooManySamples above the limit.
+        """
         self._take(documents or {})
         text = text.removeprefix(exposition.BYTE_ORDER_MARK)
         keys, values = exposition.split(text)
@@ -172,7 +180,7 @@ class Normaliser:
                 text, bad = exposition.regular(text)
                 keys, values = exposition.split(text)
             plan = self._known(keys) or self._compile(text, keys)
-        return self._read(plan, values, bad)
+        return self._read(plan, values, bad, unread)
 
     def _known(self, keys: list[str]) -> Plan | None:
         return next((p for p in self._plans if p.keys == keys and p.json_shape == self._json_shape), None)
@@ -198,7 +206,7 @@ class Normaliser:
         # Facts end up in labels, numbers do not: only what labels show makes another plan.
         self._json_shape = [(k, dict(v) if k in self._facts else set(v)) for k, v in self._json.items()]
 
-    def _read(self, plan: Plan, texts: list[str], bad: list[str]) -> Reading:
+    def _read(self, plan: Plan, texts: list[str], bad: list[str], unread: Collection[str]) -> Reading:
         dropped: Counter[str] = Counter()
         shown: list[tuple[str, str]] = []
 
@@ -219,12 +227,16 @@ class Normaliser:
         scalars = [_checked(slot, slot.node(scrape), drop) for slot in plan.scalars]
         histograms = [_checked_histogram(slot, slot.node(scrape), drop) for slot in plan.histograms]
         infos = [*plan.infos, *(_state(s, scrape) for s in plan.states)]
-        found = (*plan.findings, *self._health(), *_dropped(dropped))
+        found = (*plan.findings, *self._health(), *_unread(unread), *_dropped(dropped))
         return Reading(plan, scalars, histograms, infos, dropped, shown, found)
 
     def _health(self) -> list[Finding]:
         statuses = [self._documents.get(d.name) for d in self.frontend.documents if d.form is Form.STATUS]
         return [finding("unhealthy", f"HTTP {s}") for s in statuses if isinstance(s, int) and s >= _SERVER_ERROR]
+
+
+def _unread(documents: Collection[str]) -> list[Finding]:
+    return [finding("documents_unread", ", ".join(documents))] if documents else []
 
 
 def _dropped(dropped: Counter[str]) -> list[Finding]:

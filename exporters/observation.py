@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from exporters.findings import Finding
+from exporters.findings import Finding, tell_of_a_part, tell_of_nothing
 from exporters.histogram import Histogram
 
 Labels = tuple[tuple[str, str], ...]
@@ -62,9 +62,14 @@ class Observation:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the server's page was read whole, so that a series that is not here does not exist yet.
+        """Whether it tells what the server has counted. So does an empty page, if it is known whose it is: nothing."""
+        is_known = any(s.metric == "llm_server_info" for s in self.values)
+        return self.available or (is_known and tell_of_nothing(self.findings))
 
-        An empty page is whole too, if it is known whose it is.
+    @property
+    def proves_absence(self) -> bool:
+        """Whether what a complete reading does not show does not exist yet.
+
+        Not while a document has not answered that counters or their labels come from, nor where something was left out.
         """
-        is_empty = any(f.reason == "empty_body" for f in self.findings)
-        return self.available or (is_empty and any(s.metric == "llm_server_info" for s in self.values))
+        return not tell_of_a_part(self.findings)

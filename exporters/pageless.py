@@ -20,5 +20,5 @@ def why(reason: str, detail: str, frontend: Frontend, side: SideDocuments) -> Fi
     if not side.reads_records:
         return finding("records_not_read", detail, remedy=f"{KINDS['records_not_read'].remedy} {frontend.no_metrics}")
     if records.name not in side.values:
-        detail = f"{detail}; {records.path} has not answered yet"
+        return finding("documents_unread", f"{detail}; {records.path}: has not answered yet")
     return finding("no_records_yet", detail, remedy=frontend.no_records)

@@ -32,6 +32,8 @@ class Poller:
         self._new: list[object] | None = None
         self._taken: list[object] | None = None
         self.problem = ""
+        self.is_denied = False
+        """The server has no such document."""
 
     def start(self) -> None:
         if self._task is None or self._task.done():
@@ -74,6 +76,7 @@ class Poller:
         self._first.set()
 
     def _put(self, found: object) -> None:
+        self.is_denied = not isinstance(found, list)
         if isinstance(found, list):
             self._new, self.problem = [*(self._new or []), *found], ""
         else:

@@ -18,7 +18,8 @@ _log = logging.getLogger(__name__)
 METRICS = "metrics"
 """The document of this name is the metrics page itself."""
 
-_DENIED = ("not_found", "unauthorized", "unexpected_status")
+_ABSENT = ("not_found", "unexpected_status")
+_DENIED = (*_ABSENT, "unauthorized")
 
 Read = Callable[[Document], Awaitable[Body | Failure]]
 
@@ -27,7 +28,8 @@ class SideDocuments:
     """`values` holds what the table reads of each document, as of its last reading; for status documents the status.
 
     A document that the server denies has no value. One that did not come keeps the last: the process is the same
-    until `forget` says otherwise.
+    until `forget` says otherwise. One without a value is unread, unless the server said from the first that there is
+    none: nothing is known to be new as long as it is not known what is in it.
     """
 
     def __init__(self, read: Read, clock: Callable[[], float], *, destructive: bool) -> None:
@@ -42,6 +44,19 @@ class SideDocuments:
         self._closing: set[asyncio.Task[None]] = set()
         self.values: dict[str, object] = {}
         self.problems: dict[str, str] = {}
+        self._once_read: set[str] = set()
+        self._absent: set[str] = set()
+
+    @property
+    def unread(self) -> list[str]:
+        """Paths, each with why. Of documents whose reading takes something away only where it may."""
+        documents = self._frontend.documents if self._frontend else ()
+        wanted = (d for d in documents if _has_content(d) and (self._destructive or not d.destructive))
+        return [
+            f"{d.path}: {self.problems.get(d.name, 'has not answered yet')}"
+            for d in wanted
+            if d.name not in self.values and d.name not in self._absent
+        ]
 
     @property
     def reads_records(self) -> bool:
@@ -64,6 +79,8 @@ class SideDocuments:
         self._running.clear()
         self._started.clear()
         self.values, self.problems = {}, {}
+        self._once_read.clear()
+        self._absent.clear()
 
     def refresh(self) -> None:
         """Starts reading what is due. Returns at once."""
@@ -94,7 +111,7 @@ class SideDocuments:
     def take(self) -> dict[str, object]:
         """All values for one reading; records that are read once are in the first list that is handed out only."""
         for name, poller in self._pollers.items():
-            self._put(name, poller.take(), poller.problem)
+            self._put(name, poller.take(), poller.problem, is_absent=poller.is_denied)
         return dict(self.values)
 
     async def aclose(self) -> None:
@@ -146,7 +163,7 @@ class SideDocuments:
             self._put(document.name, answer.status, "" if answer.status else _said(answer))
         elif isinstance(answer, Failure):
             kept = None if answer.reason in _DENIED else self.values.get(document.name)
-            self._put(document.name, kept, _said(answer))
+            self._put(document.name, kept, _said(answer), is_absent=answer.reason in _ABSENT)
         elif document.form is Form.TEXT:
             self._put(document.name, answer.text)
         else:
@@ -155,14 +172,22 @@ class SideDocuments:
             except (ValueError, RecursionError):
                 self._put(document.name, None, "no JSON")
 
-    def _put(self, name: str, value: object, problem: str = "") -> None:
+    def _put(self, name: str, value: object, problem: str = "", *, is_absent: bool = False) -> None:
+        if is_absent and name not in self._once_read:
+            self._absent.add(name)
         if value is None:
             self.values.pop(name, None)
         else:
             self.values[name] = value
+            self._once_read.add(name)
+            self._absent.discard(name)
         self.problems.pop(name, None)
         if problem:
             self.problems[name] = problem
+
+
+def _has_content(document: Document) -> bool:
+    return document.name != METRICS and document.form is not Form.STATUS
 
 
 def _said(answer: Body | Failure) -> str:

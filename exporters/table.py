@@ -68,7 +68,8 @@ class Over(StrEnum):
     """The last; while a document has no record (an idle server writes none), the one before it. For totals, not for
     gauges."""
     RISE = "rise"
-    """The server's own total, followed over its restarts: what it rises by is added up, like the records of a sum."""
+    """The server's own total, followed over its restarts: what it rises by is added up, like the records of a sum, and
+    starts at zero like that. A counter of records is ours, so that no record yet means none counted."""
 
 
 class Op(StrEnum):

@@ -204,12 +204,13 @@ class Target:
         normaliser = self._become(frontend)
         await self._settle(deadline)
         reading = self._page(normaliser, "")
-        if not isinstance(reading, Reading) or not reading.available:
-            outcome.findings.append(pageless.why(answer.reason, detail, frontend, self._side))
-        if isinstance(reading, Reading):
-            # There is no page that could be empty.
-            found = tuple(f for f in reading.findings if f.reason != "empty_body")
-            self._take(outcome, replace(reading, findings=found))
+        why = pageless.why(answer.reason, detail, frontend, self._side)
+        if isinstance(reading, Finding):
+            outcome.findings.append(why)
+            return
+        # There is no page that could be empty.
+        found = [f for f in reading.findings if f.reason != "empty_body"]
+        self._take(outcome, replace(reading, findings=tuple(found if reading.available else [why, *found])))
 
     async def _normalise(self, outcome: Outcome, body: Body, deadline: float) -> None:
         reading = await self._reading(body, deadline)
@@ -235,7 +236,7 @@ class Target:
 
     def _page(self, normaliser: Normaliser, text: str) -> Reading | Finding:
         try:
-            return normaliser.normalise(text, self._side.take())
+            return normaliser.normalise(text, self._side.take(), self._side.unread)
         except InvalidExposition as error:
             return finding("invalid_exposition", str(error))
         except TooManySamples as error:
@@ -285,7 +286,13 @@ class Target:
         outcome.findings += reading.findings
         if not reading.is_complete:
             return
-        recent = self._recent.advance(outcome.at, reading.values, reading.histograms, start_time=reading.start_time)
+        recent = self._recent.advance(
+            outcome.at,
+            reading.values,
+            reading.histograms,
+            start_time=reading.start_time,
+            proves_absence=reading.proves_absence,
+        )
         if reading.available:
             outcome.recent, self._before = recent, reading
 

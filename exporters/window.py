@@ -63,11 +63,19 @@ class Recent:
         histograms: Mapping[Series, Histogram],
         *,
         start_time: float | None = None,
+        proves_absence: bool = True,
     ) -> dict[Series, float]:
-        """Takes the next successful reading; returns the windowed series. Nothing observed: nothing returned."""
+        """Takes the next complete reading; returns the windowed series. Nothing observed: nothing returned."""
         watched = {s: v for s, v in values.items() if s.metric in (_HITS, _QUERIES)}
         window_start = None if start_time is None else at - self._window
-        added = self._deltas.advance(at, watched, histograms, start_time=start_time, window_start=window_start)
+        added = self._deltas.advance(
+            at,
+            watched,
+            histograms,
+            start_time=start_time,
+            window_start=window_start,
+            proves_absence=proves_absence,
+        )
         self._keep(at, added)
         return {**self._hit_ratios(), **self._quantiles()}
 

@@ -68,7 +68,13 @@ def _windowed(readings: Sequence[Reading], interval: float) -> dict[Series, floa
         if not reading.is_complete:
             continue
         at = origin + i * interval
-        found = recent.advance(at, reading.values, reading.histograms, start_time=reading.start_time)
+        found = recent.advance(
+            at,
+            reading.values,
+            reading.histograms,
+            start_time=reading.start_time,
+            proves_absence=reading.proves_absence,
+        )
     return found
 
 

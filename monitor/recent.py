@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from itertools import takewhile
@@ -27,10 +28,20 @@ class RecentSteps:
         self._window = window
         self._deltas = Deltas()
         self._steps: deque[_Step] = deque()
+        self._since: dict[str, float] = {}
+        """Base line of a metric: before it nothing is known. Not of one that began at zero."""
 
     def advance(self, observation: Observation) -> None:
+        values = counters(observation.values)
+        is_from_zero = self._deltas.knows_zero and observation.proves_absence
+        for metric in {series.metric for series in values}:
+            self._since.setdefault(metric, -math.inf if is_from_zero else observation.at)
         increase = self._deltas.advance(
-            observation.at, counters(observation.values), observation.histograms, start_time=observation.start_time
+            observation.at,
+            values,
+            observation.histograms,
+            start_time=observation.start_time,
+            proves_absence=observation.proves_absence,
         )
         if increase.seconds:
             self._steps.append(_Step(observation.at, increase.seconds, increase))
@@ -48,7 +59,7 @@ class RecentSteps:
         """Per second over the steps that end within the last `window` seconds; the newest step always counts."""
         if not self._steps:
             return None
-        since = self._steps[-1].at - window
+        since = max(self._steps[-1].at - window, self._since.get(metric, math.inf))
         steps = list(takewhile(lambda step: step.at > since, reversed(self._steps)))
         added = total(v for step in steps for _, v in of_metric(step.increase.values, metric))
         return None if added is None else added / sum(step.seconds for step in steps)

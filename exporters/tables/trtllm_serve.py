@@ -60,7 +60,7 @@ _ACTIVE_STAT = _stat("numActiveRequests", idle=0.0)
 _SCHEDULED_STAT = _stat("inflightBatchingStats.numScheduledRequests", idle=0.0)
 _BLOCK_SIZE, _BLOCK_SIZE_STAT = Series("kv_cache_tokens_per_block"), _stat("kvCacheStats.tokensPerBlock", Over.HELD)
 _REUSED = Series("kv_cache_reused_blocks_total")
-_REUSED_STAT = _stat("kvCacheStats.reusedBlocks", Over.HELD)
+_REUSED_STAT = _stat("kvCacheStats.reusedBlocks", Over.RISE)
 
 _AT_FINISH = Refresh(
     ("llm_kv_cache_utilization_ratio", "llm_requests_running", "llm_requests_waiting"),
@@ -162,7 +162,7 @@ _FIELDS = (
             Calc(
                 "+",
                 _stat("inflightBatchingStats.numCtxTokens", Over.SUM),
-                Calc("*", _stat("kvCacheStats.reusedBlocks", Over.RISE), _BLOCK_SIZE_STAT),
+                Calc("*", _REUSED_STAT, _BLOCK_SIZE_STAT),
                 need=_ANY,
             ),
             quality=_APPROXIMATE,
@@ -205,7 +205,7 @@ _FIELDS = (
             note=_WHOLE_BLOCKS,
         ),
         Source(
-            Calc("*", Calc("+", _REUSED_STAT, _stat("kvCacheStats.missedBlocks", Over.HELD)), _BLOCK_SIZE_STAT),
+            Calc("*", Calc("+", _REUSED_STAT, _stat("kvCacheStats.missedBlocks", Over.RISE)), _BLOCK_SIZE_STAT),
             quality=_APPROXIMATE,
             note=_WHOLE_BLOCKS,
         ),
@@ -342,16 +342,20 @@ _TRAPS = (
          "Prefixed and bare names are one name; `undefined` is no model, /v1/models tells it; gauges come from the "
          "JSON statistics."),
     Trap("/metrics is JSON, and reading it takes the records away from the next reader",
-         "One poller, with its own sums; `inferwatch check` leaves it alone. The page is /prometheus/metrics."),
+         "One poller, with its own sums from zero on: what follows an empty answer counts in full, what came with the "
+         "first answer may be old and is a base line. `inferwatch check` leaves it alone. The page is "
+         "/prometheus/metrics."),
     Trap("An idle call for the JSON statistics takes 2 s, under steady load it may take as long as the load",
          "It is read in the background in its own time and holds up nothing else."),
     Trap("Up to April 2026 the server's own collector takes most JSON records",
          "Where the page has a field, the page is used; sums of JSON records are `approximate`."),
     Trap("The queue of JSON records is bounded (1000), and iter_perf_stats_interval leaves some out",
-         "It is read every 5 s; sums of records are `approximate`. Block totals are the engine's own and stay right."),
+         "It is read every 5 s; sums of records are `approximate`. Block totals are the engine's own: no rise is "
+         "missed."),
     Trap("An empty JSON array means idle, not down, and an idle server writes no record",
          "It adds nothing; running and waiting read 0 once there was a record, KV use is not told."),
-    Trap("JSON counters of a restarted server begin anew, sums of records go on", "Their rises are added up apart."),
+    Trap("JSON counters of a restarted server begin anew, sums of records go on",
+         "Their rises are added up apart, from the first record on that was read."),
     Trap("With attention data parallelism there is one JSON record per rank",
          "attentionDpRank is the engine; without it only rank 0 is told."),
     Trap("Gauges are refreshed when a request finishes and never fall to 0 at idle",

@@ -99,12 +99,14 @@ def _base(base: Base) -> dict[str, Any]:
         "values": [(s.metric, s.labels, value) for s, value in base.values.items()],
         "histograms": [(s.metric, s.labels, _numbers(h)) for s, h in base.histograms.items()],
         "absent": [(s.metric, s.labels, at) for s, at in base.absent.items()],
+        "knows_zero": base.knows_zero,
     }
 
 
 def _base_of(base: Mapping[str, Any]) -> Base:
     values, histograms = _values(base["values"]), _histograms(base["histograms"])
-    return Base(base["at"], base["start_time"], values, histograms, _values(base.get("absent", ())))
+    absent, knows_zero = _values(base.get("absent", ())), base.get("knows_zero", True)
+    return Base(base["at"], base["start_time"], values, histograms, absent, knows_zero)
 
 
 def _numbers(histogram: Histogram) -> tuple[Any, ...]:

@@ -120,6 +120,8 @@ class Base:
     histograms: Mapping[Series, Histogram]
     absent: Mapping[Series, float] = field(default_factory=dict)
     """When those of a GPU's `values` were read that the last reading did not have."""
+    knows_zero: bool = True
+    """As `Deltas.knows_zero`."""
 
 
 @dataclass(slots=True)
@@ -260,9 +262,22 @@ def increase_since(base: Base | None, observation: Observation, window_start: fl
     if base is not None and at - base.at > LOOKBACK_SECONDS:
         base = None
     if base is not None:
-        deltas.advance(base.at, base.values, base.histograms, start_time=base.start_time)
+        deltas.advance(
+            base.at,
+            base.values,
+            base.histograms,
+            start_time=base.start_time,
+            proves_absence=base.knows_zero,
+        )
         start_time = base.start_time if start_time is None else start_time
-    increase = deltas.advance(at, values, histograms, start_time=start_time, window_start=window_start)
+    increase = deltas.advance(
+        at,
+        values,
+        histograms,
+        start_time=start_time,
+        window_start=window_start,
+        proves_absence=observation.proves_absence,
+    )
     if base is not None and not increase.restarted:
         values, histograms = {**base.values, **values}, {**base.histograms, **histograms}
-    return increase, Base(at, start_time, values, histograms)
+    return increase, Base(at, start_time, values, histograms, knows_zero=deltas.knows_zero)

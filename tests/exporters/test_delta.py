@@ -44,6 +44,45 @@ def test_what_follows_a_reading_of_nothing_counts_from_zero() -> None:
     assert (added.values, added.histograms, added.seconds) == ({A: 7}, {A: h(1, 2, 3)}, 15)
 
 
+PART = {"proves_absence": False}
+
+
+def test_what_is_new_counts_in_full_between_two_readings_that_prove_absence_alone() -> None:
+    whole: dict[str, bool] = {}
+    for first, second, added in [
+        (whole, whole, {A: 5, B: 900}),
+        (PART, whole, {A: 5}),
+        (whole, PART, {A: 5}),
+        (PART, PART, {A: 5}),
+    ]:
+        deltas = Deltas()
+        deltas.advance(0, {A: 100}, {}, **first)
+        assert deltas.advance(15, {A: 105, B: 900}, {}, **second).values == added
+        assert deltas.advance(30, {A: 105, B: 903}, {}).values == {A: 0, B: 3}
+
+
+def test_an_earlier_proof_outlasts_readings_of_a_part() -> None:
+    deltas = Deltas()
+    deltas.advance(0, {A: 100}, {})
+    deltas.advance(15, {A: 100}, {}, **PART)
+    assert deltas.advance(30, {A: 100, B: 7}, {A: h(1, 2, 3)}).values == {A: 0, B: 7}
+
+
+def test_a_restart_seen_by_a_reading_of_a_part_counts_what_was_known_before() -> None:
+    """B is new in it, so it may be A's count under other labels."""
+    deltas = Deltas()
+    deltas.advance(0, {A: 100}, {}, start_time=-500)
+    found = deltas.advance(30, {A: 130, B: 40}, {}, start_time=20, **PART)
+    assert (found.values, found.restarted) == ({A: 130}, True)
+    assert deltas.advance(45, {A: 131, B: 42}, {B: h(1, 2, 3)}, start_time=20).histograms == {B: h(1, 2, 3)}
+
+
+def test_what_a_young_process_shows_of_itself_in_part_is_a_base_line() -> None:
+    deltas = Deltas()
+    assert deltas.advance(100, {A: 7}, {}, start_time=70, window_start=60, **PART).values == {}
+    assert deltas.advance(115, {A: 9, B: 4}, {}, start_time=70, window_start=60).values == {A: 2, B: 4}
+
+
 def test_a_reading_that_tells_no_start_time_hides_no_restart() -> None:
     deltas = Deltas()
     deltas.advance(0, {A: 100}, {}, start_time=-500)

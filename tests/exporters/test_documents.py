@@ -186,14 +186,15 @@ def test_sums_go_on_after_their_document_was_away_and_say_nothing_meanwhile() ->
     assert memory.read(COMPLETED, {"stats": [{"numCompletedRequests": 3}]}) == {"": 5}
 
 
-def test_a_servers_own_total_is_followed_over_its_restarts() -> None:
+def test_a_servers_own_total_is_followed_from_its_first_record_on_and_over_its_restarts() -> None:
     memory = Memory()
     term = Json("stats", "iter", over=Over.RISE)
     reads: list[tuple[object, float]] = [
-        ([{"iter": 5}], 5),
-        ([{"iter": 6}, {"iter": 8}], 8),
-        ([], 8),
-        ([{"iter": 2}], 10),
+        ([{"iter": 500}], 0),
+        ([{"iter": 501}, {"iter": 503}], 3),
+        ([], 3),
+        ([{"iter": 2}], 3 + 2),
+        ([{"iter": 4}, {"iter": 1}, {"iter": 6}], 5 + 2 + 1 + 5),
     ]
     for document, total in reads:
         assert memory.read(term, {"stats": document}) == {"": total}

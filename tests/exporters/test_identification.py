@@ -305,6 +305,7 @@ async def test_statistics_without_a_record_are_a_warning_that_says_what_makes_re
             assert (found.reason, found.severity) == ("no_records_yet", Severity.WARNING)
             assert found.detail == "HTTP 404; it is trtllm_serve"
             assert found.remedy == TRTLLM_SERVE.no_records
+            assert collected.observation.is_complete
             assert state(collected) == (True, False)
             assert target.last_error is None
 
@@ -320,8 +321,9 @@ async def test_statistics_without_a_record_are_a_warning_that_says_what_makes_re
 async def test_statistics_that_are_not_there_or_fail_are_an_error(make: Make, answer: bytes, told: str) -> None:
     async with serving(pages({"/v1/models": models("tensorrt_llm"), "/metrics": answer})) as served:
         collected = await collect(make(served.url))
-    found = only(collected)
+    found = collected.observation.findings[0]
     assert (found.reason, found.severity) == ("not_found", Severity.ERROR)
+    assert not collected.observation.is_complete
     assert found.detail == f"HTTP 404; it is trtllm_serve; /metrics: {told}"
     assert found.remedy == TRTLLM_SERVE.no_metrics
 
@@ -333,11 +335,11 @@ async def test_statistics_that_have_not_answered_yet_are_no_error(make: Make) ->
         await pages({"/v1/models": models("tensorrt_llm")})(path, reader, writer)
 
     async with serving(silent) as served:
-        found = only(await collect(make(served.url, patience=0.1, frontend="trtllm_serve")))
-    assert (found.reason, found.detail) == (
-        "no_records_yet",
-        "HTTP 404; it is trtllm_serve; /metrics has not answered yet",
-    )
+        collected = await collect(make(served.url, patience=0.1, frontend="trtllm_serve"))
+    found = only(collected)
+    assert (found.reason, found.severity) == ("documents_unread", Severity.INFO)
+    assert found.detail == "HTTP 404; it is trtllm_serve; /metrics: has not answered yet"
+    assert not collected.observation.is_complete
 
 
 @pytest.mark.usefixtures("polled_often")

@@ -135,7 +135,7 @@ async def test_a_scrape_that_cannot_wait_leaves_the_collection_to_the_others(mak
         good = await patient
         assert served.count("/metrics") == 1
     assert by_server(hasty) == {name(served): ["timeout"]}
-    assert by_server(good) == {name(served): []}
+    assert by_server(good) == {name(served): ["documents_unread"]}
     late = sidecar.page(hasty)
     assert value(late, "llm_up") == 0
     assert value(late, "inferwatch_scrape_errors_total", reason="timeout") == 0

@@ -316,7 +316,7 @@ async def test_side_documents_that_hang_do_not_delay_the_metrics_beyond_their_gr
     async with serving(only_metrics) as served, asyncio.timeout(LONG):
         collected = await collect(make(served.url))
     assert collected.observation.available
-    assert reasons(collected) == []
+    assert reasons(collected) == ["documents_unread"]
 
 
 @pytest.mark.parametrize("answer", [response("no JSON"), response("[" * 100_000), response(status=500), b""])

@@ -206,7 +206,8 @@ def test_json_statistics_read_one_after_the_other_add_up_to_the_truth(release: s
         assert reading.findings == ()
         assert total(reading, "llm_requests_finished_total", reason="unknown") == true["totals"]["finished"]
         assert total(reading, "llm_prefix_cache_hit_tokens_total") == true["totals"]["cached_tokens"]
-        looked_up = (true["reused_blocks_total"] + true["missed_blocks_total"]) * true["tokens_per_block"]
+        # The first record, after the first iteration of the engine's life, had 29 missed blocks already.
+        looked_up = (true["reused_blocks_total"] + true["missed_blocks_total"] - 29) * true["tokens_per_block"]
         assert total(reading, "llm_prefix_cache_query_tokens_total") == looked_up
         assert total(reading, "llm_kv_cache_capacity_tokens") == true["max_blocks"] * true["tokens_per_block"]
         assert total(reading, "llm_requests_running") == last["inflightBatchingStats"]["numScheduledRequests"]
@@ -274,14 +275,29 @@ def test_an_answer_that_is_still_there_at_the_next_collection_counts_once() -> N
     assert [total(r, "llm_prompt_tokens_total") for r in readings] == [9600, 9600, 9600]
 
 
-def test_sums_go_on_over_a_restart_and_the_engines_totals_begin_anew() -> None:
+def test_sums_go_on_over_a_restart_and_so_do_rises_of_the_engines_totals() -> None:
     poller = Poller()
     poller.run(BARE, STATES)
     reading = poller.get(records(BARE, "load1"))
     assert total(reading, "llm_requests_finished_total") == 40 + 5
     # Prefilled tokens and reused blocks of both lives: 12452 + 7168, then 6272 + 3328.
     assert total(reading, "llm_prompt_tokens_total") == 19620 + 9600
-    assert total(reading, "llm_prefix_cache_hit_tokens_total") == 104 * 32
+    assert total(reading, "llm_prefix_cache_hit_tokens_total") == 7168 + 3328
+
+
+def test_totals_of_a_life_that_was_not_watched_are_left_out() -> None:
+    """An idle engine answers [], and its first record tells of all its life: 104 reused blocks."""
+    first, *others = records(BARE, "load2")
+    poller = Poller()
+    assert not poller.get([]).available
+    assert first["kvCacheStats"]["reusedBlocks"] == 104
+    reading = poller.get([first])
+    prefilled = first["inflightBatchingStats"]["numCtxTokens"]
+    assert total(reading, "llm_prefix_cache_hit_tokens_total") == 0
+    assert total(reading, "llm_prefix_cache_query_tokens_total") == 0
+    assert total(reading, "llm_prompt_tokens_total") == prefilled
+    after = others[-1]["kvCacheStats"]["reusedBlocks"]
+    assert total(poller.get(others), "llm_prefix_cache_hit_tokens_total") == (after - 104) * 32
 
 
 def test_without_a_single_record_nothing_is_told() -> None:

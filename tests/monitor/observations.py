@@ -36,6 +36,11 @@ def empty_page(at: float, **more: Any) -> Observation:
     return observation(at, {info: 1, state: 1}, available=False, findings=(finding("empty_body"),), **more)
 
 
+def in_part(at: float, values: Mapping[Series, float] | None = None, **more: Any) -> Observation:
+    """A document of the server has not answered yet."""
+    return observation(at, values, findings=(finding("documents_unread"),), **more)
+
+
 def identity(of: Series) -> Labels:
     """Of the engine or target that the series belongs to."""
     return tuple((name, value) for name, value in of.labels if name not in METRICS[of.metric].labels)

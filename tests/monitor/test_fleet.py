@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -7,7 +8,7 @@ from exporters.histogram import Histogram
 from exporters.observation import FieldStatus, Observation, Series
 from exporters.schema import E2E, TTFT
 from monitor.fleet import Fleet, ServerRow
-from tests.monitor.observations import empty_page, observation, series
+from tests.monitor.observations import empty_page, in_part, observation, series
 
 RUNNING, WAITING = "llm_requests_running", "llm_requests_waiting"
 UTILIZATION, CAPACITY = "llm_kv_cache_utilization_ratio", "llm_kv_cache_capacity_tokens"
@@ -127,6 +128,26 @@ def test_what_follows_an_empty_page_of_a_known_server_counts_in_full() -> None:
 def test_counters_whose_series_come_after_the_gauges_count_in_full() -> None:
     row = row_of(observation(0, {series(RUNNING): 0}), observation(15, {series(GENERATION): 150}))
     assert row.generation_tokens_per_second == pytest.approx(10)
+
+
+def test_counters_of_a_document_that_comes_late_begin_with_a_base_line() -> None:
+    """9000 tokens of a long life come to light with the third reading, and 150 more in the 15 seconds after it."""
+    running = {series(RUNNING): 1}
+    readings = [in_part(0, running), in_part(15, running), observation(30, {**running, series(GENERATION): 9000})]
+    assert row_of(*readings).generation_tokens_per_second is None
+    after = observation(45, {**running, series(GENERATION): 9150})
+    assert row_of(*readings, after).generation_tokens_per_second == pytest.approx(10)
+
+
+def test_counters_of_a_document_that_was_away_go_on() -> None:
+    """450 tokens in the 45 seconds."""
+    before, after = observation(0, {series(GENERATION): 9000}), observation(45, {series(GENERATION): 9450})
+    assert row_of(before, in_part(15), in_part(30), after).generation_tokens_per_second == pytest.approx(10)
+
+
+def test_what_follows_statistics_without_a_record_counts_in_full() -> None:
+    fresh = replace(empty_page(0), findings=(finding("no_records_yet"),))
+    assert row_of(fresh, observation(15, {series(GENERATION): 150})).generation_tokens_per_second == pytest.approx(10)
 
 
 def test_what_follows_a_page_that_did_not_come_is_a_base_line() -> None:

@@ -8,7 +8,7 @@ from exporters.histogram import Histogram
 from exporters.observation import Observation
 from exporters.schema import TTFT
 from monitor.history.minutes import Event, Minute, State, Window, advance, window_of
-from tests.monitor.observations import ENGINE_0, TARGET, empty_page, observation, series
+from tests.monitor.observations import ENGINE_0, TARGET, empty_page, in_part, observation, series
 
 RUNNING, TOKENS = series("llm_requests_running"), series("llm_generation_tokens_total")
 LATENCY = series(TTFT.metric)
@@ -63,6 +63,47 @@ def test_what_follows_an_empty_page_of_a_known_server_counts_in_full() -> None:
     assert minute.counters["llm_generation_tokens_total", ""] == 42
     assert minute.histograms["ttft"] == [Histogram((0.1, 1.0), (1, 2, 3), 4.0)]
     assert minute.increase_seconds == 30
+
+
+FINISHED = series("llm_requests_finished_total", reason="unknown")
+
+
+def counted(observations: Iterable[Observation]) -> dict[str, float]:
+    """In the first minute, by metric."""
+    return {metric: value for (metric, _), value in engine_minutes(observations)[0].counters.items()}
+
+
+def test_counters_of_a_document_that_comes_late_begin_with_a_base_line() -> None:
+    """9000 requests of a long life come to light with the third reading, and 2 more until the fourth."""
+    known = {FINISHED: 9000.0, TOKENS: 130.0}
+    readings = [in_part(10, {TOKENS: 100}), in_part(20, {TOKENS: 110}), observation(30, known)]
+    assert counted(readings) == {TOKENS.metric: 10 + 20}
+    assert counted([*readings, observation(40, known | {FINISHED: 9002})]) == {TOKENS.metric: 30, FINISHED.metric: 2}
+
+
+def test_counters_of_a_document_that_was_away_go_on() -> None:
+    away = [in_part(20, {TOKENS: 110}), in_part(30, {TOKENS: 120})]
+    readings = [
+        observation(10, {TOKENS: 100, FINISHED: 9000}),
+        *away,
+        observation(40, {TOKENS: 130, FINISHED: 9005}),
+    ]
+    assert counted(readings) == {TOKENS.metric: 30, FINISHED.metric: 5}
+
+
+def test_what_was_left_out_as_unusable_is_not_known_to_be_new() -> None:
+    for reason in ("dropped_samples", "several_models", "many_engines"):
+        first = observation(15, {TOKENS: 10}, findings=(finding(reason),))
+        assert counted([first, observation(30, {TOKENS: 12, FINISHED: 9000})]) == {TOKENS.metric: 2}
+
+
+def test_what_follows_statistics_without_a_record_counts_in_full() -> None:
+    fresh = replace(empty_page(15), findings=(finding("no_records_yet"),))
+    waiting = replace(fresh, findings=(finding("documents_unread"),))
+    empty_in_part = replace(fresh, findings=(finding("empty_body"), finding("documents_unread")))
+    assert counted([fresh, observation(30, {TOKENS: 40}), observation(45, {TOKENS: 42})]) == {TOKENS.metric: 42}
+    for before in (waiting, empty_in_part):
+        assert counted([before, observation(30, {TOKENS: 40}), observation(45, {TOKENS: 42})]) == {TOKENS.metric: 2}
 
 
 def test_an_empty_page_is_no_base_line_any_more_after_the_look_back() -> None:
