@@ -11,6 +11,7 @@ from exporters.histogram import Histogram
 from exporters.observation import Observation
 from exporters.schema import TTFT
 from monitor.history.database import open_database
+from monitor.history.lease import SCRAPED, Lease
 from monitor.history.recording import Recording
 from monitor.history.store import Store
 from tests.monitor.observations import observation, series
@@ -31,7 +32,8 @@ def reading(index: int) -> Observation:
 
 def main() -> None:
     url, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    recording = Recording(Store(open_database(url)), INTERVAL)
+    engine = open_database(url)
+    recording = Recording(Store(engine, Lease(engine, SCRAPED)), INTERVAL)
     for index in range(first, last + 1):
         print(index, flush=True)  # noqa: T201
         seen = reading(index)
