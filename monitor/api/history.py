@@ -1,20 +1,21 @@
-"""History answers as JSON and as CSV."""
+"""History answers as JSON and as CSV: whole ones, and line by line for as many points as there may be."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
-from monitor.api.models import AnswerOut, HistoryOut, PointOut
-from monitor.history.ask import Answer, Point
+from monitor.api.models import AnswerOut, HistoryOut, PartOut, PointOut
+from monitor.history.ask import Answer, Point, Told
 from monitor.history.question import Question
 
 _COLUMNS = tuple(PointOut.model_fields)
 
 
-def as_model(asked: Question, answers: Sequence[Answer]) -> HistoryOut:
+def as_model(asked: Question, told: Told) -> HistoryOut:
     return HistoryOut(
         metric=asked.metric.name,
         unit=asked.metric.unit.value,
@@ -23,7 +24,8 @@ def as_model(asked: Question, answers: Sequence[Answer]) -> HistoryOut:
         since=asked.since,
         until=asked.until,
         step=asked.step,
-        answers=[AnswerOut(labels=a.labels, points=[_point(p) for p in a.points]) for a in answers],
+        parts=[PartOut(since=p.since, until=p.until, step=p.step, tiers=list(p.tiers)) for p in told.parts],
+        answers=[AnswerOut(labels=a.labels, points=[_point(p) for p in a.points]) for a in told.answers],
     )
 
 
@@ -41,17 +43,31 @@ def _point(point: Point) -> PointOut:
     )
 
 
-def as_csv(told: HistoryOut, group_by: Sequence[str]) -> str:
+def csv_lines(asked: Question, pieces: Iterable[Iterable[Answer]]) -> Iterator[str]:
     """A column for each label that was grouped by, then those of a point; what is not known is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*group_by, *_COLUMNS])
-    for answer in told.answers:
-        labels = [answer.labels[name] for name in group_by]
+    writer.writerow([*asked.group_by, *_COLUMNS])
+    for piece in pieces:
+        for labels, point in _flat(piece):
+            writer.writerow([*labels.values(), *(_cell(value) for value in point.values())])
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
+    yield text.getvalue()
+
+
+def json_lines(asked: Question, pieces: Iterable[Iterable[Answer]]) -> Iterator[str]:
+    """An object for each point."""
+    for piece in pieces:
+        for labels, point in _flat(piece):
+            yield json.dumps({"metric": asked.metric.name, "labels": labels, **point}) + "\n"
+
+
+def _flat(answers: Iterable[Answer]) -> Iterator[tuple[dict[str, str], dict[str, float | bool | None]]]:
+    for answer in answers:
         for point in answer.points:
-            values = point.model_dump()
-            writer.writerow([*labels, *(_cell(values[name]) for name in _COLUMNS)])
-    return text.getvalue()
+            yield answer.labels, _point(point).model_dump()
 
 
 def _cell(value: float | bool | None) -> object:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from monitor.fleet import ServerRow
 from monitor.gpus import GpuHost, GpuRow
 from monitor.history.life import EVENT_KINDS
+from monitor.history.tables import Tier
 
 
 class _Out(BaseModel):
@@ -78,7 +79,7 @@ class PointOut(_Out):
     upper: float | None = Field(description="quantiles only: the true value is not above", examples=[0.5])
     at_least: bool = Field(description="the quantile lies beyond the largest bound: only `lower` is known")
     covered_seconds: float = Field(description="really observed, on average over the series", examples=[60])
-    series: int = Field(description="engines or targets behind the point", examples=[2])
+    series: int = Field(description="engines, targets or GPUs behind the point", examples=[2])
 
 
 class AnswerOut(_Out):
@@ -86,6 +87,15 @@ class AnswerOut(_Out):
 
     labels: dict[str, str] = Field(description="those that were grouped by", examples=[{"framework": "vllm"}])
     points: list[PointOut]
+
+
+class PartOut(_Out):
+    """A stretch of time that was answered in steps of one length."""
+
+    since: int = Field(description="unix seconds", examples=[1764492000])
+    until: int = Field(examples=[1764495600])
+    step: int = Field(description="seconds: more than was asked for where only longer windows are kept", examples=[60])
+    tiers: list[Tier] = Field(description="lengths of the rows that were read", examples=[["minute", "hour"]])
 
 
 class HistoryOut(_Out):
@@ -98,6 +108,7 @@ class HistoryOut(_Out):
     since: int = Field(description="unix seconds, rounded down to the step", examples=[1764492000])
     until: float = Field(description="unix seconds", examples=[1764495600])
     step: int = Field(description="seconds", examples=[60])
+    parts: list[PartOut] = Field(description="the time asked for, in order; more than one where old minutes are gone")
     answers: list[AnswerOut]
 
 

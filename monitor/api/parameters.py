@@ -15,6 +15,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _AIMED_POINTS = 300
+AUTO = "auto"
 _DAY = 86_400
 _LAST_MOMENT = 253_402_300_799.0
 """The end of the year 9999."""
@@ -58,16 +59,16 @@ def _rfc3339(text: str) -> float | None:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
-def step(text: str | None, since: float, until: float) -> float:
-    """Without `text` one that makes at most about 300 points: whole days for long windows. Raises InvalidParameter."""
-    if text is None:
+def step(text: str, since: float, until: float) -> float:
+    """`auto` is one that makes at most about 300 points: whole days for long windows. Raises InvalidParameter."""
+    if text == AUTO:
         days = math.ceil((until - since) / _AIMED_POINTS / _DAY) * _DAY
         return next((s for s in _STEPS if (until - since) / s <= _AIMED_POINTS), days)
     found = duration(text)
     if found is None:
         found = _number(text)
     if found is None:
-        raise InvalidParameter("step", f"{text!r} is no duration", ["seconds", "a duration such as 5m or 1h"])
+        raise InvalidParameter("step", f"{text!r} is no duration", [AUTO, "seconds", "a duration such as 5m or 1h"])
     return found
 
 
@@ -90,9 +91,10 @@ class HistoryQuery(BaseModel):
     q: float | None = Field(default=None, description="the quantile, 0 to 1 for a histogram metric", examples=[0.99])
     since: str = Field(default="1h", description=f"{MOMENT}; rounded down to the step")
     until: str = Field(default="now", description=MOMENT)
-    step: str | None = Field(
-        default=None,
-        description="whole minutes, such as 300 or 5m; without it one that makes at most about 300 points",
+    step: str = Field(
+        default=AUTO,
+        description="whole minutes, such as 300 or 5m; `auto` makes at most about 300 points. Where only hours or days "
+        "are kept, points are as long as those",
     )
     group_by: list[str] = Field(default=[], description="labels, repeated or comma-separated", examples=[["framework"]])
     where: list[str] = Field(

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Response
 from monitor.api import problems
 from monitor.api.events import EventsQuery, event_out
 from monitor.api.gpus import all_gpus
-from monitor.api.history import as_csv, as_model
+from monitor.api.history import as_model, csv_lines
 from monitor.api.models import EventOut, GpusOut, HistoryOut, ServerDetail
 from monitor.api.parameters import Format, HistoryQuery
 from monitor.api.servers import detail
@@ -88,11 +88,12 @@ def _add_history(routes: APIRouter, history: History, clock: Callable[[], float]
         response_model=HistoryOut,
         responses={200: _CSV, **problems.responses(400, 503)},
     )
-    def ask(query: Annotated[HistoryQuery, Query()]) -> HistoryOut | Response:
+    def ask(query: Annotated[HistoryQuery, Query()]) -> Response:
         """Windows without observations have no point. Quantiles come from merged histograms, with the bounds between
         which the true one lies. Ratios are never summed."""
         asked = query.question(clock())
-        told = as_model(asked, history.answer(asked))
+        told = history.tell(asked)
         if query.format is Format.CSV:
-            return Response(as_csv(told, asked.group_by), media_type="text/csv; charset=utf-8; header=present")
-        return told
+            lines = "".join(csv_lines(asked, [told.answers]))
+            return Response(lines, media_type="text/csv; charset=utf-8; header=present")
+        return Response(as_model(asked, told).model_dump_json(), media_type="application/json")

@@ -48,7 +48,7 @@ def test_what_is_no_moment_is_refused_with_what_would_be(text: str) -> None:
     ],
 )
 def test_without_a_step_one_is_chosen_that_makes_about_300_points_at_most(window: float, seconds: float) -> None:
-    assert step(None, 0, window) == seconds
+    assert step("auto", 0, window) == seconds
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("300", 300), ("5m", 300), ("1h", 3600)])
