@@ -95,7 +95,7 @@ KINDS: dict[str, _Kind] = {
     "invalid_exposition": _Kind(
         _E, "The page is not in the Prometheus text format.", "See the line named; report it to the server's project."),
     "no_records_yet": _Kind(
-        _W, "The statistics have no records yet, or are switched off.",
+        _W, "No statistics records yet, or the server's statistics are switched off.",
         "Send a request: an idle server writes no records. If none come, switch its statistics on."),
     "records_not_read": _Kind(
         _W, "There is no metrics page, and the statistics records were left alone: whoever reads them takes them away.",
