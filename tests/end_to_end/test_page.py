@@ -251,3 +251,24 @@ def test_the_keyboard_reaches_content_and_servers(whole: Monitor, tab: Tab) -> N
     expect(page.get_by_role("region", name="Servers")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="batch")).to_be_focused()
+
+
+def test_a_gap_is_a_broken_line_on_a_shade_and_a_change_can_be_pointed_at(whole: Monitor, tab: Tab) -> None:
+    """Nothing was read from minute 34 to 37; a change stands where the pointer finds its text."""
+    page = tab.open(whole.url + "/servers/gpu-08/code")
+    chart = page.locator(".tiles div", has_text="Generated tokens/s").locator("svg").last
+    line, shade = chart.locator(".line"), chart.locator(".shade")
+    assert line.evaluate("path => path.getAttribute('d').split('M').length - 1") == 2
+    left, right = (shade.evaluate(f"path => path.getBBox().{side}") for side in ("x", "x + path.getBBox().width"))
+    ends = line.evaluate("path => path.getAttribute('d').match(/[ML][0-9.]+/g).map(move => Number(move.slice(1)))")
+    assert not [x for x in ends if left < x < right]
+    fill, ground = shade.evaluate("e => [getComputedStyle(e).fill, getComputedStyle(e.closest('div')).backgroundColor]")
+    assert fill != ground
+    change = chart.locator(".reach").first.bounding_box()
+    assert change is not None
+    x, y = change["x"] + change["width"] / 2 + 4, change["y"] + change["height"] / 2
+    found = page.evaluate(
+        "([x, y]) => document.elementFromPoint(x, y).parentNode.firstElementChild.textContent", [x, y]
+    )
+    assert found.startswith("09:19:55 UTC: restarted")
+    assert tab.complaints == []
