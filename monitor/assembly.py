@@ -11,6 +11,7 @@ from sqlalchemy import Engine
 
 from monitor.config import MonitorConfig
 from monitor.fleet import STALE_AFTER_SECONDS, Fleet
+from monitor.follower import Follower
 from monitor.history.ask import History
 from monitor.history.database import HistoryError, open_database, upgrade
 from monitor.history.lease import SCRAPED, Lease, LeaseError
@@ -52,16 +53,19 @@ def assemble(
     database = open_database(database_url or config.history.database, config.history.password_file)
     interval = config.scrape.interval
     fleet = Fleet(stale_after=max(STALE_AFTER_SECONDS, 3 * interval))
-    all_sources = [*sources, *_elsewhere(config, clock)]
+    client = None if config.prometheus is None else Client(config.prometheus)
+    all_sources = [*sources, *_elsewhere(config, client, clock)]
     lease = Lease(database, SCRAPED) if any(source.is_recorded for source in all_sources) else None
     try:
         upgrade(database)
+        store = Store(database, lease)
         recorder = Recorder(
             all_sources,
             fleet,
-            Store(database, lease),
+            store,
             interval=interval,
             retention=config.history.retention,
+            follower=_follower(config, client, store, clock),
             clock=clock,
         )
     except HistoryError:
@@ -70,7 +74,16 @@ def assemble(
     return Monitor(fleet, History(database), recorder, database, lease)
 
 
-def _elsewhere(config: MonitorConfig, clock: Callable[[], float]) -> list[Source]:
-    if config.prometheus is not None:
-        return [PrometheusSource(Client(config.prometheus), config.prometheus, clock=clock)]
+def _elsewhere(config: MonitorConfig, client: Client | None, clock: Callable[[], float]) -> list[Source]:
+    if config.prometheus is not None and client is not None:
+        return [PrometheusSource(client, config.prometheus, clock=clock)]
     return [SidecarUrl(url, config.scrape.interval, clock=clock) for url in config.sources.sidecars]
+
+
+def _follower(
+    config: MonitorConfig, client: Client | None, store: Store, clock: Callable[[], float]
+) -> Follower | None:
+    """Asks through the source's client, which puts one question at a time."""
+    if config.prometheus is None or client is None:
+        return None
+    return Follower(client, store, config.prometheus, clock=clock)

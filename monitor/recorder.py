@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from exporters.gpu.observation import GpuObservation
 from exporters.observation import Observation
 from monitor.fleet import Fleet
+from monitor.follower import Follower
 from monitor.history.database import HistoryError
 from monitor.history.lease import RENEW_SECONDS
 from monitor.history.recording import Recording
@@ -35,9 +36,11 @@ class Recorder:
         *,
         interval: float,
         retention: float | None = None,
+        follower: Follower | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`interval` and `retention` in seconds; without `retention` nothing is deleted."""
+        """`interval` and `retention` in seconds; without `retention` nothing is deleted. `follower` reads the history
+        of sources that are not recorded."""
         self.sources = tuple(sources)
         self._fleet = fleet
         self._store = store
@@ -45,6 +48,7 @@ class Recorder:
         self._recording = Recording(store, interval, self._stored_until)
         self._interval = interval
         self._retention = retention
+        self._follower = follower
         self._clock = clock
         self._problems: dict[str, str] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -55,6 +59,11 @@ class Recorder:
 
         Minutes in the future do not count. Where the clock was set back, the lag is counted from there.
         """
+        followed = [] if self._follower is None else [self._follower.lag()]
+        is_recorded = not followed or any(source.is_recorded for source in self.sources)
+        return max([*followed, *([self._recorded_lag()] if is_recorded else [])])
+
+    def _recorded_lag(self) -> float:
         now, newest = self._clock(), self._recording.newest
         if newest is not None and newest <= now:
             self._stored_until = newest
@@ -63,9 +72,11 @@ class Recorder:
 
     def history_problems(self) -> list[str]:
         """What keeps the history from being kept whole now, and what was lost of it within the last hour."""
+        self._note_losses()
         since = self._clock() - _TELL_LOSS_SECONDS
         now = [text for of, text in self._problems.items() if of in ("history", "lease", "retention")]
         now += filter(None, [self._recording.standing_by])
+        now += [] if self._follower is None else self._follower.problems()
         return [*dict.fromkeys(now), *(text for at, text in self._lost if at > since)]
 
     def source_problems(self) -> dict[str, str]:
@@ -80,6 +91,8 @@ class Recorder:
                     group.create_task(self._follow(source))
                 group.create_task(self._forget_old())
                 group.create_task(self._attend())
+                if self._follower is not None:
+                    group.create_task(self._follower.run())
         finally:
             await asyncio.to_thread(self._flush)
             for source in self.sources:
@@ -109,6 +122,9 @@ class Recorder:
     async def _record(self, observations: Sequence[Observation], gpus: Sequence[GpuObservation]) -> None:
         with _Logged(self._problems, "history"):
             await asyncio.to_thread(self._recording.record, observations, self._clock(), gpus)
+        self._note_losses()
+
+    def _note_losses(self) -> None:
         self._lost += [(self._clock(), text) for text in self._store.losses[len(self._lost) :]]
 
     async def _follow(self, source: Source) -> None:

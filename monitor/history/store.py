@@ -77,9 +77,9 @@ class Store:
 
         self._write(windows, events, and_checkpoints)
 
-    def write_windows(self, windows: Sequence[Window], events: Sequence[Event], progress: Progress) -> None:
+    def write_windows(self, windows: Sequence[Window], events: Sequence[Event], progress: Progress | None) -> None:
         """Of a source that can be asked again. All or nothing. Raises WriteError."""
-        self._write(windows, events, lambda upsert: upsert.progress(progress))
+        self._write(windows, events, lambda upsert: None if progress is None else upsert.progress(progress))
 
     def _write(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
         """`mark` writes how far this goes."""

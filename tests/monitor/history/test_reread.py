@@ -63,7 +63,7 @@ REASONS = ("stop", "length", "abort")
 
 
 def life(told: list[tuple[int, str, int]], offset: int, tells_start: bool) -> list[Scrape[ServerSample]]:
-    server = Server(start_time=START - 5000.0 if tells_start else None, counters={TOKENS: 100.0})
+    server = Server(start_time=START - 5000.0 if tells_start else None, counters={TOKENS: 10_000_000.0})
     hidden: set[str] = set()
     scrapes = []
     at = START * 1000 + offset
@@ -77,11 +77,9 @@ def life(told: list[tuple[int, str, int]], offset: int, tells_start: bool) -> li
 def _lived(server: Server, event: str, by: int, now: float, tells_start: bool, hidden: set[str]) -> list[ServerSample]:
     finished = [s for s in server.counters if s.label("reason")]
     match event:
-        case "restart" | "bounds":
-            server.restart(now if tells_start else None, (0.5, 5.0) if event == "bounds" else None)
-        case "twice":
-            server.restart(now if tells_start else None)
-            server.work(40 * by)
+        case "restart" | "bounds" | "twice":
+            _restart(server, now if tells_start else None, (0.5, 5.0) if event == "bounds" else None)
+            server.work(40 * by if event == "twice" else 0)
         case "upgrade":
             server.version += "1"
         case "series" if len(finished) < 3:
@@ -116,6 +114,14 @@ def copies_of(scrapes: list[Scrape[ServerSample]], by_two: tuple[float, list[str
     seen = list(zip(scrapes, by_two[1], strict=False))
     later = [Scrape(s.at + by_two[0], s.samples) for s, by in seen if by in "b="]
     return {A: [s for s, by in seen if by in "a="], B: later}
+
+
+def _restart(server: Server, start_time: float | None, bounds: tuple[float, ...] | None) -> None:
+    """Without a start time, and where all counters had gone beyond what they were, a restart would not be known."""
+    fallen = server.counters[TOKENS] - 100_000
+    server.restart(start_time, bounds)
+    if start_time is None:
+        server.counters[TOKENS] = fallen
 
 
 def whole(scrapes: list[Scrape[ServerSample]]) -> tuple[int, int]:
