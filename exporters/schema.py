@@ -148,6 +148,21 @@ OFF_GRID: dict[str, dict[str, tuple[float, ...]]] = {
 }
 """Default bounds of current releases that a grid leaves out to stay short, by phase and frontend."""
 
+DEFAULT_BOUNDS: dict[str, dict[str, tuple[float, ...]]] = {
+    "ttft": {
+        "vllm": _TTFT_VLLM, "sglang": _TTFT_SGLANG, "lmdeploy": _TTFT_VLLM, "trtllm_serve": _TTFT_VLLM,
+        "triton": (0.1, 0.5, 2, 5), "nim": _TTFT_VLLM[:16],
+    },
+    "itl": {"vllm": _TOKEN_VLLM, "sglang": _TOKEN_SGLANG, "lmdeploy": _TOKEN_LMDEPLOY, "nim": _TOKEN_VLLM[:13]},
+    "tpot": {"vllm": _TOKEN_VLLM, "sglang": _TOKEN_SGLANG, "trtllm_serve": _TOKEN_VLLM},
+    "e2e": {
+        "vllm": _LATENCY_VLLM, "sglang": _E2E_SGLANG, "lmdeploy": _LATENCY_VLLM, "trtllm_serve": _LATENCY_VLLM,
+        "nim": (1, 2.5, 5, 10, 15, 20, 30, 40, 50, 60),
+    },
+}  # fmt: skip
+"""Default bounds of the current releases by phase with objectives and frontend; a frontend that is missing measures
+none."""
+
 QUANTILES = (0.5, 0.99)
 QUANTILE_WINDOW_SECONDS = 300.0
 """The window of `llm_latency_quantile_seconds` and `llm_prefix_cache_hit_ratio`."""

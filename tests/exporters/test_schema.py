@@ -53,6 +53,15 @@ def test_default_bounds_lie_on_the_grid_or_are_said_to_be_off_it(name: str) -> N
         assert missing == set(schema.OFF_GRID.get(phase.name, {}).get(frontend, ())), phase.name
 
 
+@pytest.mark.parametrize("name", NEWEST)
+def test_default_bounds_of_phases_with_objectives_are_those_that_the_newest_releases_show(name: str) -> None:
+    frontend = name.partition("/")[0]
+    for series, histogram in normalise(CAPTURES / f"{name}.prom").histograms.items():
+        phase = schema.PHASE_OF_METRIC[series.metric].name
+        if phase in schema.DEFAULT_BOUNDS:
+            assert schema.DEFAULT_BOUNDS[phase][frontend] == histogram.bounds, phase
+
+
 def test_grids_of_phases_with_objectives_hold_every_default_bound() -> None:
     assert not {"ttft", "itl", "tpot", "e2e"} & schema.OFF_GRID.keys()
     assert all(len(phase.grid) <= 40 for phase in PHASES.values())

@@ -1,0 +1,219 @@
+"""The file of objectives: `version: 1`, the labels that people gave their servers, and `slos`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from alerts.burn import DAY, BurnWindow, Severity, reachable, windows
+from alerts.slo.terms import (
+    SELECTABLE,
+    Gauge,
+    LabelName,
+    Length,
+    Moment,
+    Name,
+    Objective,
+    RoutingLabel,
+    UserLabel,
+    Window,
+    did_you_mean,
+)
+from alerts.slo.thresholds import on_grid
+from exporters.loader import Count, Flag, Problem, Root, Section, Text, Told, load, shown
+
+PHASES = ("ttft", "itl", "tpot", "e2e")
+"""Their grids hold every default bound of every framework."""
+
+
+class LatencyBelow(Section):
+    """A request (of `itl`: a gap) is good up to `below`, that value included."""
+
+    phase: Literal["ttft", "itl", "tpot", "e2e"]
+    below: Length
+
+    @field_validator("below")
+    @classmethod
+    def _on_grid(cls, value: float, info: ValidationInfo) -> float:
+        return on_grid(info.data["phase"], value) if "phase" in info.data else value
+
+
+class Availability(Section):
+    """A request is good if it stopped or reached its length, bad if it failed or was rejected."""
+
+
+class TimeSlices(Section):
+    """A minute is good if the metric, averaged over it and taken `across` engines, is as said."""
+
+    metric: Gauge
+    across: Literal["max", "min", "avg"]
+    condition: Literal["below", "at_most", "above", "at_least"] = Field(alias="is")
+    value: Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class Indicator(Section):
+    latency: LatencyBelow | None = None
+    availability: Availability | None = None
+    slices: TimeSlices | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self.model_fields_set) != 1 or not any((self.latency, self.availability, self.slices)):
+            raise ValueError("exactly one of `latency`, `availability`, `slices`")
+        return self
+
+
+class Maintenance(Section):
+    """Nothing counts from `start` to `end`."""
+
+    start: Moment
+    end: Moment
+    note: str = ""
+
+    @field_validator("end")
+    @classmethod
+    def _after_start(cls, value: datetime, info: ValidationInfo) -> datetime:
+        if "start" in info.data and value <= info.data["start"]:
+            raise ValueError(f"a time after `start`, {info.data['start'].isoformat()}")
+        return value
+
+
+def _apart(found: tuple[Maintenance, ...]) -> tuple[Maintenance, ...]:
+    ordered = sorted(range(len(found)), key=lambda i: found[i].start)
+    for a, b in pairwise(ordered):
+        if found[b].start < found[a].end:
+            raise Told(f"[{b}] overlaps [{a}]: allowed: windows apart from each other")
+    return found
+
+
+def _once(names: tuple[str, ...]) -> tuple[str, ...]:
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise ValueError(f"each name once, `{name}` is there twice")
+    return names
+
+
+_T = TypeVar("_T")
+
+
+def _some(found: tuple[_T, ...]) -> tuple[_T, ...]:
+    if not found:
+        raise ValueError("at least one")
+    return found
+
+
+def _listed(value: object) -> object:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Values = Annotated[
+    tuple[Text, ...], BeforeValidator(_listed, json_schema_input_type=Text | list[Text]), AfterValidator(_some)
+]
+
+
+class Slo(Section):
+    name: Name
+    description: str = ""
+    objective: Objective
+    window: Window = 30 * DAY
+    indicator: Indicator
+    select: Mapping[LabelName, Values] = Field(default={})
+    group_by: Annotated[tuple[LabelName, ...], AfterValidator(_once)] = ("model",)
+    minimum_requests: Count | None = None
+    unknown: Literal["bad", "exclude"] = "exclude"
+    outage: Flag | None = None
+    maintenance: Annotated[tuple[Maintenance, ...], AfterValidator(_apart)] = ()
+    alerts: Annotated[tuple[Severity, ...], AfterValidator(_once)] = ("page", "ticket")
+    labels: Mapping[RoutingLabel, Text] = Field(default={})
+    annotations: Mapping[LabelName, Text] = Field(default={})
+
+    @field_validator("minimum_requests")
+    @classmethod
+    def _of_requests(cls, value: int | None, info: ValidationInfo) -> int | None:
+        indicator = info.data.get("indicator")
+        if value is not None and indicator is not None and indicator.slices is not None:
+            raise ValueError("without it: time slices count minutes")
+        return value
+
+    @field_validator("alerts")
+    @classmethod
+    def _can_fire(cls, value: tuple[Severity, ...], info: ValidationInfo) -> tuple[Severity, ...]:
+        if value and {"objective", "window"} <= info.data.keys():
+            asked = [w for w in windows(round(info.data["window"]) // DAY) if w.severity in value]
+            if not reachable(asked, 1 - info.data["objective"])[0]:
+                raise ValueError(
+                    f"a higher objective, or alerts that can fire: with {info.data['objective']} none of "
+                    f"{', '.join(f'{w.factor}x' for w in asked)} ever does"
+                )
+        return value
+
+    @property
+    def budget(self) -> Decimal:
+        return 1 - self.objective
+
+    @property
+    def days(self) -> int:
+        return round(self.window) // DAY
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """`group_by` and `role`: a request passes a prefill and a decode server, and counts once on each."""
+        return (*self.group_by, *(() if "role" in self.group_by else ("role",)))
+
+    @property
+    def minimum(self) -> int:
+        default = 0 if self.indicator.slices else 100
+        return default if self.minimum_requests is None else self.minimum_requests
+
+    @property
+    def counts_outage(self) -> bool:
+        return self.indicator.availability is not None if self.outage is None else self.outage
+
+    def burn_windows(self) -> tuple[list[BurnWindow], list[BurnWindow]]:
+        """Those that alert, and those that never can."""
+        return reachable([w for w in windows(self.days) if w.severity in self.alerts], self.budget)
+
+
+class Specs(Root):
+    version: Literal[1]
+    user_labels: Annotated[tuple[UserLabel, ...], AfterValidator(_once)] = ()
+    slos: Annotated[tuple[Slo, ...], AfterValidator(_some)]
+
+    @classmethod
+    def across(cls, raw: Mapping[str, object]) -> list[Problem]:
+        slos = raw.get("slos")
+        entries = [(i, s) for i, s in enumerate(slos) if isinstance(s, dict)] if isinstance(slos, list) else []
+        own = raw.get("user_labels")
+        labels = [*SELECTABLE, *(x for x in own if isinstance(x, str))] if isinstance(own, list) else [*SELECTABLE]
+        return [*_repeated(entries), *(p for i, s in entries for p in _unknown_labels(f"slos[{i}]", s, labels))]
+
+
+def _repeated(slos: list[tuple[int, dict[str, Any]]]) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for i, slo in slos:
+        name = slo.get("name")
+        if isinstance(name, str) and first.setdefault(name, i) != i:
+            told = f"allowed: a name of its own, slos[{first[name]}] has this one"
+            yield Problem(f"slos[{i}].name", shown("name", name), told)
+
+
+def _unknown_labels(path: str, slo: Mapping[str, object], known: list[str]) -> Iterator[Problem]:
+    select, group_by = slo.get("select"), slo.get("group_by")
+    used = [(f"{path}.select", k) for k in select if isinstance(k, str)] if isinstance(select, dict) else []
+    if isinstance(group_by, list):
+        used += [(f"{path}.group_by[{i}]", k) for i, k in enumerate(group_by) if isinstance(k, str)]
+    for where, label in used:
+        if label not in known:
+            told = f"no label of the schema: {did_you_mean(label, known)}; labels of your own stand in `user_labels`"
+            yield Problem(where, shown("", label), told)
+
+
+def read(path: Path) -> Specs:
+    """Raises ConfigError."""
+    return load(path, Specs)

@@ -1,0 +1,125 @@
+"""What single values of an objective's file may be."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from difflib import get_close_matches
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+
+from alerts.burn import DAY, LONGEST_DAYS, SHORTEST_DAYS
+from exporters import schema
+from exporters.loader import Seconds, Text
+
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_OWN_LABELS = frozenset({"alertname", "alertstate", "severity", "slo"})
+_OBJECTIVE = 'a share above 0 and below 1, such as 0.999, or "99.9%"'
+
+SELECTABLE = schema.IDENTITY[schema.Scope.ENGINE]
+"""Labels that every request's metrics carry, besides those that people give their servers."""
+
+DURATION = {"type": ["number", "string"], "pattern": r"^\d+(\.\d+)?(ms|s|m|h|d)$", "exclusiveMinimum": 0}
+
+
+def _objective(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        raise ValueError(_OBJECTIVE)
+    text = str(value).strip()
+    try:
+        found = Decimal(text[:-1]) / 100 if text.endswith("%") else Decimal(text)
+    except InvalidOperation:
+        raise ValueError(_OBJECTIVE) from None
+    if isinstance(value, str) and not text.endswith("%"):
+        raise ValueError(_OBJECTIVE)
+    if not (found.is_finite() and 0 < found < 1):
+        hint = f'; did you mean "{text}%"?' if found.is_finite() and 1 < found < 100 else ""
+        raise ValueError(_OBJECTIVE + hint)
+    return found.normalize()
+
+
+def _window(seconds: float) -> int:
+    days = seconds / DAY
+    if not (days.is_integer() and SHORTEST_DAYS <= days <= LONGEST_DAYS):
+        raise ValueError(f"whole days from {SHORTEST_DAYS}d to {LONGEST_DAYS}d, which the burn windows can cover")
+    return round(seconds)
+
+
+def _moment(value: object) -> datetime:
+    told = "a time with its offset from UTC, such as 2026-12-01T22:00:00Z"
+    if isinstance(value, datetime):
+        return value
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        raise ValueError(told) from None
+    if found is None or found.tzinfo is None:
+        raise ValueError(told)
+    return found.astimezone(UTC)
+
+
+def _name(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise ValueError("lower-case letters, digits and -, at most 63")
+    return value
+
+
+def _label_name(value: str) -> str:
+    if not _LABEL.fullmatch(value) or value.startswith("__"):
+        raise ValueError("the name of a label: letters, digits and _, not starting with a digit or __")
+    return value
+
+
+def _routing_label(value: str) -> str:
+    if _label_name(value) in _OWN_LABELS or value in SELECTABLE:
+        raise ValueError("a label that alerts do not have anyway")
+    return value
+
+
+def _user_label(value: str) -> str:
+    if _label_name(value) in _OWN_LABELS or value in SELECTABLE or value == "le":
+        raise ValueError("a label of your own: those of the schema are known")
+    return value
+
+
+def _gauge(value: str) -> str:
+    known = [m.name for m in schema.METRICS.values() if is_slice_gauge(m)]
+    if value in known:
+        return value
+    if value in schema.METRICS:
+        raise ValueError(f"a gauge of an engine without labels of its own: {', '.join(known)}")
+    raise ValueError(did_you_mean(value, known))
+
+
+def is_slice_gauge(metric: schema.Metric) -> bool:
+    return metric.type is schema.Type.GAUGE and metric.scope is schema.Scope.ENGINE and not metric.labels
+
+
+def did_you_mean(value: str, known: list[str]) -> str:
+    near = get_close_matches(value, known, 1) or [k for k in known if value in k]
+    return f"did you mean `{near[0]}`?" if near else ", ".join(known)
+
+
+Objective = Annotated[
+    Decimal,
+    BeforeValidator(_objective),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                {"type": "string", "pattern": r"^\d+(\.\d+)?%$"},
+            ]
+        }
+    ),
+]
+Window = Annotated[Seconds, AfterValidator(_window), WithJsonSchema(DURATION)]
+Length = Annotated[Seconds, WithJsonSchema(DURATION)]
+Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+Name = Annotated[Text, AfterValidator(_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})]
+LabelName = Annotated[Text, AfterValidator(_label_name)]
+RoutingLabel = Annotated[Text, AfterValidator(_routing_label)]
+UserLabel = Annotated[Text, AfterValidator(_user_label)]
+Gauge = Annotated[Text, AfterValidator(_gauge)]
