@@ -6,8 +6,9 @@ matter whether minutes, hours or days are read.
 - A series' mean over the step is that of all its readings.
 - Additive gauges (requests, tokens, counts) add up over the series, each for the share of the observed time in which
   it was there. Ratios, seconds and flags are averaged by time, utilisation also by capacity where it is known of all.
-- Rates: the increases of all series by the observed time. The time of a window is that of the series that was observed
-  for longest, or more where series followed upon each other.
+- Rates: the increases of all series by the observed time.
+- The observed time is, window by window, that of the series that was observed for longest, or more where series
+  followed upon each other.
 - A hit ratio is hits by queries wherever both were counted.
 - Quantiles come from merged histograms.
 """
@@ -49,6 +50,7 @@ class Entries:
     """Values of rows in parallel, in order of series and time. A NaN of `weight` is "not known"."""
 
     cell: Ints
+    row: Ints
     series: Ints
     start: Ints
     length: Ints
@@ -66,8 +68,8 @@ class Entries:
 
     def of(self, chosen: NDArray[np.bool_] | Ints) -> Entries:
         return Entries(
-            self.cell[chosen], self.series[chosen], self.start[chosen], self.length[chosen], self.value[chosen],
-            self.readings[chosen], self.seconds[chosen], self.weight[chosen],
+            self.cell[chosen], self.row[chosen], self.series[chosen], self.start[chosen], self.length[chosen],
+            self.value[chosen], self.readings[chosen], self.seconds[chosen], self.weight[chosen],
         )  # fmt: skip
 
 
@@ -120,33 +122,45 @@ def _means(asked: Question, entries: Entries, cells: int, lives: Lives) -> Float
 
 def _by_series(entries: Entries) -> Entries:
     """One for each series and cell: its mean over all readings, and the sum of the time it stands for."""
-    many = int(entries.series.max()) + 1
-    keys, of, first = _numbered(entries.cell * many + entries.series)
-    readings, seconds = (_sums(of, each, len(keys)) for each in (entries.readings, entries.seconds))
-    value, weight = (_sums(of, each * entries.readings, len(keys)) for each in (entries.numbers, entries.weight))
+    of, first = _numbered(entries.cell, entries.series)
+    readings, seconds = (_sums(of, each, len(first)) for each in (entries.readings, entries.seconds))
+    value, weight = (_sums(of, each * entries.readings, len(first)) for each in (entries.numbers, entries.weight))
     return replace(
         entries.of(first), value=value / readings, readings=readings, seconds=seconds, weight=weight / readings
     )
 
 
-def _numbered(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """The different keys in order, the number of each key among them, and where each is met first."""
-    different, first, of = np.unique(keys, return_index=True, return_inverse=True)
-    return different, of, first
+def _numbered(cells: Ints, others: Ints) -> tuple[Ints, Ints]:
+    """The number of each pair among those that there are, in order, and where each is met first."""
+    least = others.min()
+    keys = cells * (others.max() - least + 1) + others - least
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    return which, first
 
 
 def _observed(entries: Entries, cells: int, lives: Lives) -> Floats:
-    """Seconds in which any series of each cell was observed."""
+    """Seconds in which any series of each cell was observed: of its windows together, but not less than of any series.
+
+    What increased in a minute may have taken longer than that, from the end of the minute before.
+    """
     if not len(entries.cell):
         return np.zeros(cells)
-    since = entries.start.min()
-    many = int(entries.start.max() - since) + 1
-    keys, of, first = _numbered(entries.cell * many + entries.start - since)
-    longest, total = _maxima(of, entries.seconds, len(keys)), _sums(of, entries.seconds, len(keys))
+    # Increases under several values of an own label took the same time.
+    once = entries.of(_numbered(entries.cell, entries.row)[1])
+    which, first = _numbered(once.cell, once.series)
+    of_one = _maxima(once.cell[first], _sums(which, once.seconds, len(first)), cells)
+    which, first = _numbered(once.cell, once.start)
+    windows = _of_windows(replace(once, seconds=np.minimum(once.seconds, once.length)), which, first, lives)
+    return np.fmax(_sums(once.cell[first], windows, cells), of_one)
+
+
+def _of_windows(entries: Entries, which: Ints, first: Ints, lives: Lives) -> Floats:
+    """Seconds in which any series was observed, of each window; `which` says which one each entry is in."""
+    longest, total = _maxima(which, entries.seconds, len(first)), _sums(which, entries.seconds, len(first))
     unclear = (longest < entries.length[first] * _NEARLY_ALL) & (longest < total)
     for window in np.flatnonzero(unclear):
-        longest[window] = max(longest[window], _spread(entries.of(of == window), lives))
-    return _sums(entries.cell[first], longest, cells)
+        longest[window] = max(longest[window], _spread(entries.of(which == window), lives))
+    return longest
 
 
 def _spread(window: Entries, lives: Lives) -> float:

@@ -86,6 +86,7 @@ def _entries(rows: Columns, found: list[Values], cells: _Cells) -> Entries:
     cell = _joined([number for _, number in cells.of_rows[: len(found)]], np.int64)
     return Entries(
         cell=cell,
+        row=row,
         series=rows["series"][row],
         start=rows["start"][row],
         length=rows[LENGTH][row],

@@ -18,7 +18,7 @@ from monitor.history.columns import STORED
 from monitor.history.database import open_database, sqlite_url, upgrade
 from monitor.history.question import AGGREGATIONS
 from monitor.history.retention import Retention, forget
-from tests.monitor.history.mixed_fleet import DAY, HOUR, START, UNTIL, fill, windows
+from tests.monitor.history.mixed_fleet import DAY, HOUR, START, UNTIL, roll_up_all, windows, write
 from tests.servers.postgres import Postgres
 
 Asked = Mapping[str, str | float | list[str]]
@@ -34,7 +34,8 @@ def both(empty_history: Path, postgres: Postgres, tmp_path_factory: pytest.TempP
         engines = [open_database(sqlite_url(path)), open_database(url)]
         for engine, of_engine in zip(engines, (found, found[::-1]), strict=True):
             upgrade(engine)
-            fill(engine, of_engine)
+            write(engine, of_engine)
+            roll_up_all(engine)
             forget(engine, Retention(minutes=HOUR, hours=math.inf, days=math.inf), START + DAY + 2 * HOUR)
         yield engines
         for engine in engines:

@@ -31,15 +31,16 @@ SERVERS = (("a:1", "vllm", "alpha"), ("B:1", "sglang", "Beta"), ("ä:1", "lmdepl
 BOUNDS = {"vllm": (0.1, 1.0, 5.0), "sglang": (0.25, 0.5, 2.5, 10.0), "lmdeploy": (0.05, 60.0)}
 
 
-def windows(chance: random.Random) -> Iterator[Window]:
+def windows(chance: random.Random, *, steady: bool = False) -> Iterator[Window]:
+    """In a steady fleet all that is read is read all the time."""
     for start in range(START, UNTIL, EVERY):
         for server, framework, team in SERVERS:
-            yield Window(start, dict(_of_server(chance, server, framework, team)))
+            yield Window(start, _steadily(dict(_of_server(chance, server, framework, team)), steady))
         for gpu in range(2):
             identity = labels({"node": "n1", "uuid": f"GPU-{'aB'[gpu]}", "gpu": str(gpu)})
             row = _row(chance, Scope.GPU, BOUNDS["vllm"])
             row.info = {"name": ("H100", "h200")[gpu], "driver": "570"}
-            yield Window(start, {identity: row})
+            yield Window(start, _steadily({identity: row}, steady))
 
 
 def _of_server(chance: random.Random, server: str, framework: str, team: str) -> Iterator[tuple[Labels, Minute]]:
@@ -50,6 +51,15 @@ def _of_server(chance: random.Random, server: str, framework: str, team: str) ->
         row = _row(chance, Scope.ENGINE, BOUNDS[framework])
         row.info = {"version": f"1.{engine}", "gpu": "NVIDIA H100" if framework == "vllm" else "nvidia h200"}
         yield labels(target | more), row
+
+
+def _steadily(rows: dict[Labels, Minute], steady: bool) -> dict[Labels, Minute]:
+    for row in rows.values() if steady else ():
+        row.covered_seconds = row.increase_seconds = 60.0
+        row.first_seen, row.last_seen = START, UNTIL
+        for mean in row.gauges.values():
+            mean.sum, mean.count = mean.sum / mean.count * 4, 4
+    return rows
 
 
 def _row(chance: random.Random, scope: Scope, bounds: tuple[float, ...]) -> Minute:
@@ -72,12 +82,15 @@ def _row(chance: random.Random, scope: Scope, bounds: tuple[float, ...]) -> Minu
     return row
 
 
-def fill(database: Engine, found: Sequence[Window]) -> None:
-    """In this order, and then rolls up all but the last hours."""
+def write(database: Engine, found: Sequence[Window]) -> None:
+    """In this order."""
     days = {start // DAY * DAY for start in range(START, UNTIL, HOUR)}
     make_partitions(database, [partition_of(rows_table(scope, Tier.MINUTE), day) for scope in COLUMNS for day in days])
     store = Store(database)
     for n in range(0, len(found), 100):
         store.write_windows(found[n : n + 100], [], Progress("test", 0, 0))
-    while roll_up(database, UNTIL - HOUR):
+
+
+def roll_up_all(database: Engine, until: float = UNTIL - HOUR) -> None:
+    while roll_up(database, until):
         pass
