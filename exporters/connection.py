@@ -22,15 +22,20 @@ _RECORDS_SECONDS = 60.0
 """In the background. An idle server takes 2 s, a busy one may take longer; records given up on are lost."""
 
 
-class Access(Protocol):
-    """What is needed of the configuration of whatever is asked."""
+class Credentials(Protocol):
+    """Where the configuration says that a token is, if there is one."""
 
-    @property
-    def url(self) -> str: ...
     @property
     def bearer_token_file(self) -> Path | None: ...
     @property
     def bearer_token_env(self) -> str | None: ...
+
+
+class Access(Credentials, Protocol):
+    """What is needed of the configuration of whatever is asked."""
+
+    @property
+    def url(self) -> str: ...
     @property
     def tls(self) -> Tls | None: ...
 
@@ -70,7 +75,7 @@ class Connection:
         return got
 
 
-def bearer_token(access: Access) -> str | None:
+def bearer_token(access: Credentials) -> str | None:
     """Read anew for each request, so that a token may be replaced. None where it cannot be read or is no token."""
     token = ""
     if access.bearer_token_env is not None:

@@ -338,6 +338,8 @@ _OWN = (
            "When the configuration in force was loaded."),
     Metric("inferwatch_history_lag_seconds", _GAUGE, Unit.SECONDS, _SELF,
            "How far the newest stored minute lies behind now."),
+    Metric("inferwatch_truncated_alerts_total", _COUNTER, Unit.COUNT, _SELF,
+           "Alerts that Alertmanager left out of its notifications to the monitor, for its `max_alerts`."),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {m.name: m for m in (*_SERVER, *_GPUS, *_OWN)}

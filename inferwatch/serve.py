@@ -40,6 +40,7 @@ async def _run(config: MonitorConfig, state: Path | None, bound: socket.socket) 
             monitor.fleet,
             monitor.history,
             recorder=monitor.recorder,
+            alerts=monitor.alerts,
             node=config.node,
             looked_for=[*prometheus_of(config), *(f"sidecar {url}" for url in config.sources.sidecars)],
         )

@@ -84,6 +84,7 @@ async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
             monitor.fleet,
             monitor.history,
             recorder=monitor.recorder,
+            alerts=monitor.alerts,
             sidecar=watched.sidecar,
             node=loaded.sidecar.node,
             looked_for=[*prometheus_of(loaded.monitor), *(f"port {s.port}: {s.text}" for s in seen)],

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
@@ -18,7 +19,9 @@ from exporters import exposition, schema
 from exporters.fetch import product_version
 from exporters.observation import labels
 from exporters.sidecar import Sidecar
+from monitor.alert_history.history import AlertHistory
 from monitor.api import describe, problems
+from monitor.api.alerts import router as alerts_router
 from monitor.api.routes import router as api_router
 from monitor.api.sources import router as sources_router
 from monitor.fleet import Fleet
@@ -36,12 +39,13 @@ def create_app(
     history: History,
     *,
     recorder: Recorder | None = None,
+    alerts: AlertHistory | None = None,
     sidecar: Sidecar | None = None,
     node: str | None = None,
     looked_for: Sequence[str] = (),
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
-    """Runs `recorder` while it is up, and closes `sidecar`, whose pages it serves beside its own.
+    """Runs `recorder` and `alerts` while it is up, and closes `sidecar`, whose pages it serves beside its own.
 
     `node` labels the own metrics (default: this host); `looked_for` says where servers were searched, for the page.
     """
@@ -53,7 +57,9 @@ def create_app(
             if inner is not None:
                 await stack.enter_async_context(inner.router.lifespan_context(inner))
             if recorder is not None:
-                await stack.enter_async_context(_running(recorder))
+                await stack.enter_async_context(_running(recorder.run()))
+            if alerts is not None:
+                await stack.enter_async_context(_running(alerts.run()))
             yield
 
     app = FastAPI(title="inferwatch", version=product_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -61,7 +67,10 @@ def create_app(
     source_problems = dict if recorder is None else recorder.source_problems
     app.include_router(api_router(fleet, history, clock))
     app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems))
-    _add_own(app, recorder, sidecar, node or socket.gethostname())
+    if alerts is not None:
+        app.include_router(alerts_router(alerts, clock))
+    own = partial(_own_metrics, recorder, alerts, node or socket.gethostname(), build_info=sidecar is None)
+    _add_own(app, own, sidecar)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
     page = page_router(
         fleet,
@@ -69,7 +78,7 @@ def create_app(
         clock=clock,
         looked_for=looked_for,
         debug_path=None if inner is None else "/debug",
-        problems=list if recorder is None else recorder.history_problems,
+        problems=lambda: [problem for part in (recorder, alerts) if part for problem in part.history_problems()],
         source_problems=source_problems,
     )
     app.include_router(page)
@@ -78,21 +87,22 @@ def create_app(
 
 
 @asynccontextmanager
-async def _running(recorder: Recorder) -> AsyncIterator[None]:
-    task = asyncio.create_task(recorder.run())
+async def _running(what: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(what)
     yield
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
 
 
-def _add_own(app: FastAPI, recorder: Recorder | None, sidecar: Sidecar | None, node: str) -> None:
+def _add_own(app: FastAPI, own: Callable[[], str], sidecar: Sidecar | None) -> None:
+    """`own` are the monitor's own metrics."""
+
     @app.get("/metrics", include_in_schema=False)
     async def metrics(request: Request) -> Response:
-        own = _own_metrics(recorder, node, build_info=sidecar is None)
         if sidecar is None:
-            return _exposition(own)
-        return _exposition(sidecar.page(await sidecar.collect(sidecar_app.time_allowed(request.headers))) + own)
+            return _exposition(own())
+        return _exposition(sidecar.page(await sidecar.collect(sidecar_app.time_allowed(request.headers))) + own())
 
     @app.get("/healthz", include_in_schema=False)
     async def healthz() -> Response:
@@ -103,7 +113,7 @@ def _add_own(app: FastAPI, recorder: Recorder | None, sidecar: Sidecar | None, n
         return HTMLResponse(describe.html(app.openapi()), headers=describe.HEADERS)
 
 
-def _own_metrics(recorder: Recorder | None, node: str, *, build_info: bool) -> str:
+def _own_metrics(recorder: Recorder | None, alerts: AlertHistory | None, node: str, *, build_info: bool) -> str:
     of_node = {"node": node}
     chunks = {}
     if build_info:
@@ -112,6 +122,9 @@ def _own_metrics(recorder: Recorder | None, node: str, *, build_info: bool) -> s
     if recorder is not None:
         lag = "inferwatch_history_lag_seconds"
         chunks[lag] = exposition.line(lag, labels(of_node), recorder.lag())
+    if alerts is not None:
+        truncated = "inferwatch_truncated_alerts_total"
+        chunks[truncated] = exposition.line(truncated, labels(of_node), float(alerts.truncated))
     return exposition.page([chunks])
 
 

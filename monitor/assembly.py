@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
+from monitor.alert_history.follower import AlertFollower
+from monitor.alert_history.history import AlertHistory
+from monitor.alert_history.store import AlertStore
 from monitor.config import MonitorConfig
 from monitor.fleet import STALE_AFTER_SECONDS, Fleet
 from monitor.follower import Follower
@@ -28,6 +31,7 @@ class Monitor:
     fleet: Fleet
     history: History
     recorder: Recorder
+    alerts: AlertHistory
     database: Engine
     lease: Lease | None
 
@@ -71,7 +75,8 @@ def assemble(
     except HistoryError:
         database.dispose()
         raise
-    return Monitor(fleet, History(database), recorder, database, lease)
+    alerts = _alerts(config, client, AlertStore(database), clock)
+    return Monitor(fleet, History(database), recorder, alerts, database, lease)
 
 
 def _elsewhere(config: MonitorConfig, client: Client | None, clock: Callable[[], float]) -> list[Source]:
@@ -87,3 +92,11 @@ def _follower(
     if config.prometheus is None or client is None:
         return None
     return Follower(client, store, config.prometheus, clock=clock)
+
+
+def _alerts(
+    config: MonitorConfig, client: Client | None, store: AlertStore, clock: Callable[[], float]
+) -> AlertHistory:
+    """Asks through the source's client, too."""
+    follower = AlertFollower(client, config.prometheus, store) if config.prometheus and client else None
+    return AlertHistory(store, follower, access=config.alertmanager, clock=clock)

@@ -150,6 +150,13 @@ class HistorySection(Section):
         return self.url or (default_url() if self.path is None else sqlite_url(self.path))
 
 
+class AlertmanagerSection(Section):
+    """What Alertmanager must show to tell of alerts; without a token anybody may."""
+
+    bearer_token_file: ReadableFile | None = Field(default=None, repr=False)
+    bearer_token_env: VariableName | None = Field(default=None, repr=False)
+
+
 class Sources(Section):
     """Where observations come from besides the sidecar of this process."""
 
@@ -165,13 +172,15 @@ class MonitorConfig(Root):
     history: HistorySection = HistorySection()
     sources: Sources = Sources()
     prometheus: PrometheusSection | None = None
+    alertmanager: AlertmanagerSection = AlertmanagerSection()
 
     @classmethod
     def across(cls, raw: Mapping[str, object]) -> list[Problem]:
-        prometheus, sources = raw.get("prometheus"), raw.get("sources")
+        prometheus, sources, alertmanager = (raw.get(name) for name in ("prometheus", "sources", "alertmanager"))
+        alike = list(contradictions("alertmanager", alertmanager)) if isinstance(alertmanager, dict) else []
         if not isinstance(prometheus, dict):
-            return []
+            return alike
         named_twice = isinstance(sources, dict) and sources.get("sidecars")
         told = "allowed: without `prometheus`, which is read instead of the sidecars that it scrapes"
         twice = [Problem("sources.sidecars", "", told)] if named_twice else []
-        return [*twice, *contradictions("prometheus", prometheus)]
+        return [*twice, *contradictions("prometheus", prometheus), *alike]

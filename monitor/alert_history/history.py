@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from exporters.connection import Credentials
 from monitor.alert_history.alert import Alert
 from monitor.alert_history.follower import AlertFollower
 from monitor.alert_history.notification import Notification
@@ -17,9 +18,16 @@ _log = logging.getLogger(__name__)
 
 class AlertHistory:
     def __init__(
-        self, store: AlertStore, follower: AlertFollower | None = None, *, clock: Callable[[], float] = time.time
+        self,
+        store: AlertStore,
+        follower: AlertFollower | None = None,
+        *,
+        access: Credentials,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """Without `follower` only what Alertmanager tells is known. `clock` tells unix seconds."""
+        self.access = access
+        """What Alertmanager must show."""
         self._store = store
         self._follower = follower
         self._clock = clock
@@ -51,7 +59,7 @@ class AlertHistory:
         """Whether Alertmanager ever told of any alert. Raises ReadError."""
         return self._store.was_told()
 
-    def problems(self) -> list[str]:
+    def history_problems(self) -> list[str]:
         """What keeps alerts from being read or stored now."""
         problem = None if self._follower is None else self._follower.problem
         return [] if problem is None else [problem]
