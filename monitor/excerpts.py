@@ -54,16 +54,14 @@ class Excerpts:
     async def found(self, piece: Piece, now: float) -> Found:
         """Windows and events; `now` is the server's. Raises SourceError."""
         reread = await asyncio.to_thread(self._reread, piece, *await self._asked(piece, now))
-        raw = await self._raw(reread)
-        return await asyncio.to_thread(_all_found, reread, raw)
+        raw, memory = await self._raw(reread), await self._memory(piece, reread)
+        return await asyncio.to_thread(_all_found, reread, raw, memory)
 
     async def _asked(self, piece: Piece, now: float) -> tuple[list[Points], list[Points], set[tuple[Target, int]]]:
         """Raw gauges, counters at the ends of minutes, and windows with resets."""
         who, since, until = self._who(piece.targets), piece.since, piece.until
         begin, end = since - CONTEXT_SECONDS, min(until + AHEAD_SECONDS, now)
-        before = promql.raw(promql.selector(PRESENCE, *who), MEMORY_SECONDS - CONTEXT_SECONDS)
-        gauges = await self._client.query(before, begin)
-        gauges += await self._client.query(promql.raw(promql.selector(GAUGES, *who), end - begin), end)
+        gauges = await self._client.query(promql.raw(promql.selector(GAUGES, *who), end - begin), end)
         steps = promql.over_time("last", promql.selector(COUNTERS, *who), STEP_SECONDS)
         first = since + WINDOW_SECONDS - int(LOOKBACK_SECONDS)
         minutes = await self._client.query_range(steps, first, until, WINDOW_SECONDS)
@@ -99,6 +97,15 @@ class Excerpts:
             series += await self._client.query(promql.raw(counters, until - after), until)
         return await asyncio.to_thread(readings.servers, series, self._dropped)
 
+    async def _memory(self, piece: Piece, reread: Mapping[Target, Reread]) -> Mapping[Target, Copies]:
+        """What targets were before the context, where that tells nothing."""
+        targets = [of for of, each in reread.items() if each.wants_memory]
+        if not targets:
+            return {}
+        before = promql.raw(promql.selector(PRESENCE, *self._who(targets)), MEMORY_SECONDS - CONTEXT_SECONDS)
+        series = await self._client.query(before, piece.since - CONTEXT_SECONDS)
+        return await asyncio.to_thread(readings.servers, series, self._dropped)
+
     def _who(self, targets: Collection[Target]) -> tuple[Matcher, ...]:
         """Of several nodes it may be more than these."""
         nodes, servers = zip(*targets, strict=True)
@@ -115,6 +122,6 @@ def _questions(names: Sequence[str], who: Sequence[Matcher]) -> Iterator[str]:
         yield from chain(_questions(names[:half], who), _questions(names[half:], who))
 
 
-def _all_found(reread: Mapping[Target, Reread], raw: Mapping[Target, Copies]) -> Found:
-    found = [each.found(raw.get(of, {})) for of, each in reread.items()]
+def _all_found(reread: Mapping[Target, Reread], raw: Mapping[Target, Copies], memory: Mapping[Target, Copies]) -> Found:
+    found = [each.found(raw.get(of, {}), memory.get(of, {})) for of, each in reread.items()]
     return Found(list(chain(*(f.windows for f in found))), list(chain(*(f.events for f in found))))

@@ -41,6 +41,10 @@ _LONGEST_PAUSE_SECONDS = 60.0
 _RETRY_SECONDS = 600.0
 
 
+class HistoryGone(Exception):
+    """The database is another one than before: what was read is not there any more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hole:
     """Windows of a target that could not be read, while those of others could."""
@@ -86,6 +90,7 @@ class Follower:
         self._holes: dict[Target, Hole] = {}
         self._retry_at = 0.0
         self._waits_for = ""
+        self._losses = len(store.losses)
 
     def lag(self) -> float:
         """Seconds since the end of the newest window that is stored, by Prometheus' clock; while it is not known what
@@ -202,6 +207,8 @@ class Follower:
         for tries, pause in enumerate(_pauses(), 1):
             try:
                 await self._write(await self._excerpts.found(piece, now), mark)
+            except HistoryGone:
+                raise
             except TooMuch as error:
                 if not isinstance(error, TimedOut) or halves(piece, by_time_first=True):
                     self._pace.was_too_much(piece)
@@ -251,7 +258,7 @@ class Follower:
 
     async def _write(self, found: Found, mark: Progress | None) -> None:
         """To its end, even if cancelled meanwhile."""
-        writing = asyncio.ensure_future(asyncio.to_thread(self._store.write_windows, found.windows, found.events, mark))
+        writing = asyncio.ensure_future(asyncio.to_thread(self._store_found, found, mark))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -259,12 +266,22 @@ class Follower:
                 await writing
             raise
 
+    def _store_found(self, found: Found, mark: Progress | None) -> None:
+        if mark is not None:
+            self._store.write_windows((), (), None)
+            if len(self._store.losses) > self._losses:
+                raise HistoryGone
+        self._store.write_windows(found.windows, found.events, mark)
+
     async def _patiently(self, what: Callable[[], Awaitable[bool]]) -> bool:
         for pause in _pauses():
             try:
                 worked = await what()
             except (SourceError, HistoryError) as error:
                 await self._wait(error, pause)
+            except HistoryGone:
+                self._losses, self._span = len(self._store.losses), None
+                self._holes.clear()
             except Exception as error:
                 log.exception("history: could not go on")
                 await self._wait(error, pause)

@@ -27,6 +27,7 @@ _LIGHT = ("llm_up", "llm_metrics_available", "llm_server_info", "llm_server_stat
 class Server:
     """`read` says what its page tells now."""
 
+    name: str = "s1"
     start_time: float | None = None
     version: str = "1"
     bounds: tuple[float, ...] = (0.1, 1.0, 10.0)
@@ -46,40 +47,44 @@ class Server:
         self.running = float(by % 7)
         self.counters = {s: v + by * (n + 1) for n, (s, v) in enumerate(self.counters.items())}
         self.buckets[by % len(self.buckets)] += by
-        self.seconds += by / 3
+        self.seconds += by / 4
 
     def read(self) -> list[ServerSample]:
         values = {
-            series("llm_server_info", version=self.version): 1.0,
-            series("llm_server_state", state="awake"): 1.0,
-            series("llm_requests_running"): self.running,
+            self._series("llm_server_info", version=self.version): 1.0,
+            self._series("llm_server_state", state="awake"): 1.0,
+            self._series("llm_requests_running"): self.running,
             **self.counters,
         }
         if self.start_time is not None:
-            values[series("llm_process_start_time_seconds")] = self.start_time
-        return [*_target(up=1, available=1), *(_value(s, v) for s, v in values.items()), *self._latency()]
+            values[self._series("llm_process_start_time_seconds")] = self.start_time
+        target = _target(self.name, up=1, available=1)
+        return [*target, *(_value(s, v) for s, v in values.items()), *self._latency()]
 
     def _latency(self) -> list[ServerSample]:
         cumulative = [sum(self.buckets[: n + 1]) for n in range(len(self.buckets))]
         native = Histogram(self.bounds, tuple(cumulative), self.seconds)
-        of = series(TTFT.metric)
+        of = self._series(TTFT.metric)
         grid = on_grid(native, TTFT.grid)
         bounds = ",".join(map(str, self.bounds))
         return [
             *((Part(of, "bucket", b), c) for b, c in zip((*TTFT.grid, math.inf), grid.counts, strict=True)),
             (Part(of, "sum"), self.seconds),
             (Part(of, "count"), native.count),
-            _value(series("llm_latency_overflow_total", phase="ttft"), native.overflow),
-            _value(series("llm_latency_native_bounds_info", phase="ttft", bounds=bounds), 1.0),
+            _value(self._series("llm_latency_overflow_total", phase="ttft"), native.overflow),
+            _value(self._series("llm_latency_native_bounds_info", phase="ttft", bounds=bounds), 1.0),
         ]
 
+    def _series(self, metric: str, **labels: str) -> Series:
+        return series(metric, server=self.name, **labels)
 
-def down() -> list[ServerSample]:
-    return _target(up=0, available=0)
+
+def down(server: str = "s1") -> list[ServerSample]:
+    return _target(server, up=0, available=0)
 
 
-def unreadable() -> list[ServerSample]:
-    return _target(up=1, available=0)
+def unreadable(server: str = "s1") -> list[ServerSample]:
+    return _target(server, up=1, available=0)
 
 
 def empty() -> list[ServerSample]:
@@ -89,8 +94,11 @@ def empty() -> list[ServerSample]:
     return [*unreadable(), _value(info, 1.0), _value(Series("inferwatch_finding", labels(told)), 1.0)]
 
 
-def _target(*, up: float, available: float) -> list[ServerSample]:
-    return [_value(series("llm_up"), up), _value(series("llm_metrics_available"), available)]
+def _target(server: str, *, up: float, available: float) -> list[ServerSample]:
+    return [
+        _value(series("llm_up", server=server), up),
+        _value(series("llm_metrics_available", server=server), available),
+    ]
 
 
 def _value(of: Series, value: float) -> ServerSample:
@@ -106,15 +114,18 @@ def within(copies: Copies, after: float, until: float) -> dict[Copy, list[Scrape
 
 
 def gauges(copies: Copies, since: int, until: int) -> dict[Copy, list[Scrape[ServerSample]]]:
-    """As raw samples: all gauges of ten minutes before, and what an hour before tells of presence and facts."""
+    """As raw samples."""
+    around = within(copies, since - 600, until + 300)
+    return {copy: [Scrape(s.at, [x for x in s.samples if is_gauge(x[0])]) for s in of] for copy, of in around.items()}
+
+
+def memory(copies: Copies, since: int) -> dict[Copy, list[Scrape[ServerSample]]]:
+    """What an hour before tells of presence and facts."""
+    before = within(copies, since - 3600, since - 600)
     return {
-        copy: [Scrape(s.at, [x for x in s.samples if _is_asked(x[0], s.at > since - 600)]) for s in scrapes]
-        for copy, scrapes in within(copies, since - 3600, until + 300).items()
+        copy: [Scrape(s.at, [x for x in s.samples if x[0].series.metric in _LIGHT]) for s in of]
+        for copy, of in before.items()
     }
-
-
-def _is_asked(part: Part, recently: bool) -> bool:
-    return is_gauge(part) and (recently or part.series.metric in _LIGHT)
 
 
 def counters(copies: Copies, after: float, until: float) -> dict[Copy, list[Scrape[ServerSample]]]:

@@ -30,7 +30,8 @@ def reread(copies: Copies, since: int, until: int, *, raw: bool = False) -> tupl
     for after, end in asked:
         for copy, scrapes in scraped.counters(copies, after, end).items():
             counters[copy] += scrapes
-    return reading.found(counters), reading.unsteady
+    memory = scraped.memory(copies, since) if reading.wants_memory else {}
+    return reading.found(counters, memory), reading.unsteady
 
 
 def plain(found: Iterable[Window]) -> dict[int, dict[str, Any]]:
