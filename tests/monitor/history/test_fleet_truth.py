@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -121,7 +121,8 @@ def test_the_true_percentiles_of_the_fleet_lie_between_the_bounds(asked: History
 def test_the_same_holds_for_one_model_one_framework_and_one_server(asked: History, phase: Phase, frontend: str) -> None:
     framework = FRAMEWORK.get(frontend, frontend)
     true = between(phase, frontend, -HOUR, HOUR)
-    models = {framework_of(answer.labels): answer.labels["model"] for answer in by(asked, phase, "framework", "model")}
+    labels = [answer.labels for answer in by(asked, phase, "framework", "model")]
+    models = {each["framework"]: each["model"] for each in labels}
     for where in ({"framework": framework}, {"model": models[framework]}, {"server": frontend}):
         for q in QUANTILES:
             [answer] = asked.ask(phase.metric, q, FULL_HOUR - HOUR, FULL_HOUR + HOUR, 2 * HOUR, (), where)
@@ -129,30 +130,22 @@ def test_the_same_holds_for_one_model_one_framework_and_one_server(asked: Histor
 
 
 @PHASES
-def test_the_same_holds_for_each_hour_and_each_framework_in_it(asked: History, phase: Phase) -> None:
-    for q in QUANTILES:
-        fleet = asked.ask(phase.metric, q, FULL_HOUR - HOUR, FULL_HOUR + HOUR, HOUR)
-        told = {"": fleet[0]} | {framework_of(a.labels): a for a in by(asked, phase, "framework", q=q)}
-        for framework, answer in told.items():
-            frontends = [f for f in RUNS if framework in ("", FRAMEWORK.get(f, f))]
-            for point in answer.points:
-                since = point.start - FULL_HOUR
-                true = [value for f in frontends for value in between(phase, f, since, since + HOUR)]
-                assert holds(point, true, q), (framework, since)
-    assert {framework: len(answer.points) for framework, answer in told.items()} == {
-        "": 2,
-        "vllm": 1,
-        "sglang": 2,
-        "tensorrt_llm": 2,
-    }
+@pytest.mark.parametrize("q", QUANTILES)
+def test_the_same_holds_for_each_hour_and_each_framework_in_it(asked: History, phase: Phase, q: float) -> None:
+    fleet = asked.ask(phase.metric, q, FULL_HOUR - HOUR, FULL_HOUR + HOUR, HOUR)
+    told = {"": fleet[0]} | {answer.labels["framework"]: answer for answer in by(asked, phase, "framework", q=q)}
+    for framework, answer in told.items():
+        frontends = [f for f in RUNS if framework in ("", FRAMEWORK.get(f, f))]
+        for point in answer.points:
+            since = point.start - FULL_HOUR
+            true = [value for f in frontends for value in between(phase, f, since, since + HOUR)]
+            assert holds(point, true, q), (framework, since)
+    hours = {framework: len(answer.points) for framework, answer in told.items()}
+    assert hours == {"": 2, "vllm": 1, "sglang": 2, "tensorrt_llm": 2}
 
 
 def by(history: History, phase: Phase, *names: str, q: float = 0.99) -> list[Answer]:
     return history.ask(phase.metric, q, FULL_HOUR - HOUR, FULL_HOUR + HOUR, HOUR, names)
-
-
-def framework_of(labels: Mapping[str, str]) -> str:
-    return labels["framework"]
 
 
 @pytest.mark.usefixtures("asked")
