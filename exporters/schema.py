@@ -338,6 +338,8 @@ _OWN = (
            "When the configuration in force was loaded."),
     Metric("inferwatch_history_lag_seconds", _GAUGE, Unit.SECONDS, _SELF,
            "How far the newest stored minute lies behind now."),
+    Metric("inferwatch_history_size_bytes", _GAUGE, Unit.BYTES, _SELF,
+           "How large the history's database is; on PostgreSQL only inferwatch's tables are counted."),
     Metric("inferwatch_truncated_alerts_total", _COUNTER, Unit.COUNT, _SELF,
            "Alerts that Alertmanager left out of its notifications to the monitor, for its `max_alerts`."),
 )  # fmt: skip

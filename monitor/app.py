@@ -120,8 +120,10 @@ def _own_metrics(recorder: Recorder | None, alerts: AlertHistory | None, node: s
         build = labels({**of_node, "version": product_version(), "grid": str(schema.GRID_VERSION)})
         chunks["inferwatch_build_info"] = exposition.line("inferwatch_build_info", build, 1.0)
     if recorder is not None:
-        lag = "inferwatch_history_lag_seconds"
+        lag, size = "inferwatch_history_lag_seconds", "inferwatch_history_size_bytes"
         chunks[lag] = exposition.line(lag, labels(of_node), recorder.lag())
+        if (found := recorder.history_bytes()) is not None:
+            chunks[size] = exposition.line(size, labels(of_node), float(found))
     if alerts is not None:
         truncated = "inferwatch_truncated_alerts_total"
         chunks[truncated] = exposition.line(truncated, labels(of_node), float(alerts.truncated))

@@ -19,6 +19,7 @@ from monitor.history.ask import History
 from monitor.history.database import HistoryError, open_database, upgrade
 from monitor.history.lease import SCRAPED, Lease, LeaseError
 from monitor.history.store import Store
+from monitor.history.upkeep import Upkeep
 from monitor.recorder import Recorder
 from monitor.sources import Source
 from monitor.sources.prometheus.client import Client
@@ -68,8 +69,8 @@ def assemble(
             fleet,
             store,
             interval=interval,
-            retention=config.history.retention,
             follower=_follower(config, client, store, clock),
+            upkeep=Upkeep(database, config.history.retention.seconds),
             clock=clock,
         )
     except HistoryError:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    Strict,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -29,6 +40,7 @@ from exporters.config import (
 from exporters.loader import Problem, Root, Seconds, Section, Text, Told
 from monitor.history.database import default_url, sqlite_url
 from monitor.history.postgres import with_driver
+from monitor.history.retention import Retention
 
 _DAY = 86400.0
 _OWN_HEADERS = frozenset({
@@ -129,13 +141,49 @@ class PrometheusSection(Section):
     max_requests_per_second: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = 5.0
 
 
+def _or_forever(value: object, seconds: ValidatorFunctionWrapHandler) -> float:
+    if value == "forever":
+        return math.inf
+    try:
+        return float(seconds(value))
+    except ValidationError:
+        raise ValueError("more than 0 seconds, text such as 35d, or forever") from None
+
+
+Keep = Annotated[Seconds, WrapValidator(_or_forever)]
+
+
+class RetentionSection(Section):
+    """How long rows of each tier are kept."""
+
+    minutes: Keep = 35 * _DAY
+    hours: Keep = 400 * _DAY
+    days: Keep = Field(default=math.inf, validate_default=False)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.minutes <= self.hours <= self.days:
+            raise ValueError("`hours` at least as long as `minutes`, and `days` at least as long as `hours`")
+        return self
+
+    @property
+    def seconds(self) -> Retention:
+        return Retention(self.minutes, self.hours, self.days)
+
+
+def _by_tier(value: object) -> object:
+    if isinstance(value, str | int | float):
+        raise ValueError("a mapping by tier, such as {minutes: 35d, hours: 400d, days: forever}")
+    return value
+
+
 class HistorySection(Section):
-    """Where minutes are kept, and for how long."""
+    """Where minutes, hours and days are kept, and for how long."""
 
     url: Annotated[Text, AfterValidator(_database_url)] | None = None
     password_file: ReadableFile | None = Field(default=None, repr=False)
     path: Annotated[Path, BeforeValidator(_in_folder)] | None = None
-    retention: Seconds = 35 * _DAY
+    retention: Annotated[RetentionSection, BeforeValidator(_by_tier)] = RetentionSection()
 
     @model_validator(mode="after")
     def _check(self) -> Self:

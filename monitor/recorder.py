@@ -16,11 +16,11 @@ from monitor.history.database import HistoryError
 from monitor.history.lease import RENEW_SECONDS
 from monitor.history.recording import Recording
 from monitor.history.store import Store
+from monitor.history.upkeep import TURN_SECONDS, Upkeep
 from monitor.sources import Source, SourceError, TellsGpus
 
 log = logging.getLogger(__name__)
 
-_FORGET_EVERY_SECONDS = 3600.0
 _TELL_LOSS_SECONDS = 3600.0
 """As long as the page's small lines reach back: they have a gap then."""
 
@@ -35,20 +35,20 @@ class Recorder:
         store: Store,
         *,
         interval: float,
-        retention: float | None = None,
         follower: Follower | None = None,
+        upkeep: Upkeep | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`interval` and `retention` in seconds; without `retention` nothing is deleted. `follower` reads the history
-        of sources that are not recorded."""
+        """`interval` in seconds. `follower` reads the history of sources that are not recorded; without `upkeep`
+        nothing is rolled up or deleted."""
         self.sources = tuple(sources)
         self._fleet = fleet
         self._store = store
         self._stored_until = clock()
         self._recording = Recording(store, interval, self._stored_until)
         self._interval = interval
-        self._retention = retention
         self._follower = follower
+        self._upkeep = upkeep
         self._clock = clock
         self._problems: dict[str, str] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -74,10 +74,14 @@ class Recorder:
         """What keeps the history from being kept whole now, and what was lost of it within the last hour."""
         self._note_losses()
         since = self._clock() - _TELL_LOSS_SECONDS
-        now = [text for of, text in self._problems.items() if of in ("history", "lease", "retention")]
+        now = [text for of, text in self._problems.items() if of in ("history", "lease", "upkeep")]
         now += filter(None, [self._recording.standing_by])
         now += [] if self._follower is None else self._follower.problems()
         return [*dict.fromkeys(now), *(text for at, text in self._lost if at > since)]
+
+    def history_bytes(self) -> int | None:
+        """How large the history is; None while that is not known."""
+        return None if self._upkeep is None else self._upkeep.size_bytes
 
     def source_problems(self) -> dict[str, str]:
         """Why sources cannot be read now, by name."""
@@ -89,12 +93,13 @@ class Recorder:
             async with asyncio.TaskGroup() as group:
                 for source in self.sources:
                     group.create_task(self._follow(source))
-                group.create_task(self._forget_old())
                 group.create_task(self._attend())
+                if self._upkeep is not None:
+                    group.create_task(self._keep_up(self._upkeep))
                 if self._follower is not None:
                     group.create_task(self._follower.run())
         finally:
-            await asyncio.to_thread(self._flush)
+            await asyncio.to_thread(self._end)
             for source in self.sources:
                 await source.aclose()
 
@@ -138,11 +143,18 @@ class Recorder:
                 await asyncio.to_thread(self._recording.attend)
             await asyncio.sleep(RENEW_SECONDS)
 
-    async def _forget_old(self) -> None:
-        while self._retention is not None:
-            with _Logged(self._problems, "retention"):
-                await asyncio.to_thread(self._store.forget, self._clock() - self._retention)
-            await asyncio.sleep(_FORGET_EVERY_SECONDS)
+    async def _keep_up(self, upkeep: Upkeep) -> None:
+        while True:
+            with _Logged(self._problems, "upkeep"):
+                await asyncio.to_thread(self._store.follow_file)
+                await asyncio.to_thread(upkeep.turn, self._clock())
+            await asyncio.sleep(TURN_SECONDS)
+
+    def _end(self) -> None:
+        if self._upkeep is not None:
+            with _Logged(self._problems, "upkeep"):
+                self._upkeep.stop()
+        self._flush()
 
     def _flush(self) -> None:
         with _Logged(self._problems, "history"):

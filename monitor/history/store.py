@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 
-from sqlalchemy import Connection, Engine, Table, delete, select
+from sqlalchemy import Connection, Engine, Table, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from exporters.observation import Labels
@@ -83,7 +83,7 @@ class Store:
 
     def _write(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
         """`mark` writes how far this goes."""
-        self._follow_file()
+        self.follow_file()
         for again in reversed(range(_ATTEMPTS)):
             try:
                 self._write_once(windows, events, mark)
@@ -134,21 +134,6 @@ class Store:
             starts = connection.scalars(select(last.scalar_subquery()).select_from(tables.series)).all()
         return max((start + WINDOW_SECONDS for start in starts if start is not None), default=None)
 
-    def forget(self, before: float) -> int:
-        """Deletes minutes that started before that moment, in a transaction per series; returns how many.
-
-        Reads the file anew, so that damage which SQLite's cache hides shows here at the latest. Raises WriteError.
-        """
-        self._follow_file()
-        self._engine.dispose()
-        try:
-            with self._engine.connect() as connection:
-                known = connection.scalars(select(tables.series.c.id)).all()
-            return sum(self._forget(series_id, before) for series_id in known)
-        except SQLAlchemyError as cause:
-            told = explained(self._engine.url, cause)
-            raise WriteError(f"could not delete old minutes from the history at {told}") from cause
-
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         try:
@@ -157,7 +142,7 @@ class Store:
         except SQLAlchemyError as cause:
             raise ReadError(f"could not read the history at {explained(self._engine.url, cause)}") from cause
 
-    def _follow_file(self) -> None:
+    def follow_file(self) -> None:
         """Goes on in a new file where the one that was opened is gone. Raises WriteError."""
         with self._following:
             change = self._file.change()
@@ -175,14 +160,6 @@ class Store:
             self._file.accept()
             self.losses.append(f"{change} while inferwatch ran: what it held is lost; the history goes on without it")
             log.error("history: %s", self.losses[-1])
-
-    def _forget(self, series_id: int, before: float) -> int:
-        with for_writing(self._engine).begin() as connection:
-            old = (
-                delete(table).where(table.c.series_id == series_id, table.c.start < before)
-                for table in (tables.engine_minute, tables.target_minute)
-            )
-            return sum(connection.execute(statement).rowcount for statement in old)
 
 
 @cache

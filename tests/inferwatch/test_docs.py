@@ -71,7 +71,7 @@ def test_the_demo_is_told_to_replay_recorded_servers(name: str) -> None:
 
 
 def test_how_long_history_is_kept_is_told() -> None:
-    days = MonitorConfig().history.retention / 86400
+    days = MonitorConfig().history.retention.minutes / 86400
     assert f"last {days:g} days" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 

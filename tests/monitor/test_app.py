@@ -18,7 +18,9 @@ from monitor.config import HistorySection, MonitorConfig, Sources
 from monitor.fleet import Fleet
 from monitor.history.ask import History
 from monitor.history.database import DatabaseError
+from monitor.history.retention import Retention
 from monitor.history.store import Store
+from monitor.history.upkeep import Upkeep
 from monitor.recorder import Recorder
 from monitor.sources import SourceError
 from monitor.sources.in_process import InProcess
@@ -64,6 +66,19 @@ async def test_the_monitor_alone_exposes_its_own_metrics_only(store: Store, hist
         assert (await client.get("/healthz")).text == "ok\n"
 
 
+async def test_the_size_of_the_history_is_told_once_it_is_known(
+    database: Engine, store: Store, history: History
+) -> None:
+    upkeep = Upkeep(database, Retention(3600))
+    upkeep.turn(1000)
+    recorder = Recorder([], Fleet(), store, interval=15, upkeep=upkeep)
+    async with client_of(create_app(Fleet(), history, recorder=recorder)) as client:
+        found = families((await client.get("/metrics")).text)
+    with database.connect() as connection:
+        pages, of_bytes = (connection.exec_driver_sql(f"PRAGMA page_{of}").scalar_one() for of in ("count", "size"))
+    assert found["inferwatch_history_size_bytes"] == pages * of_bytes
+
+
 async def test_everything_runs_in_one_process(tmp_path: Path) -> None:
     async with serving(pages({"/metrics": response(PAGE)})) as served:
         sidecar = Sidecar(Config(node="n1", servers=(Server.model_validate({"url": served.url, "name": "a"}),)))
@@ -100,14 +115,6 @@ def test_a_history_that_cannot_be_used_holds_nothing_up(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DatabaseError, match="file is not a database"):
             assemble(MonitorConfig(), database_url=f"sqlite:///{tmp_path}/h.sqlite")
-
-
-def test_a_second_monitor_on_one_history_is_warned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one, other = (assemble(MonitorConfig(), database_url=f"sqlite:///{tmp_path}/h.sqlite") for _ in range(2))
-    told = [r.getMessage() for r in caplog.records if "another inferwatch" in r.getMessage()]
-    assert len(told) == 1
-    one.close()
-    other.close()
 
 
 def put_folder_in_place_of(file: Path) -> None:

@@ -1,3 +1,4 @@
+import math
 import re
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 from exporters.config import Config
 from exporters.loader import ConfigError, Section, load
 from monitor.config import HistorySection, MonitorConfig, PrometheusSection, Sources
+from monitor.history.retention import Retention
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -26,9 +28,18 @@ def test_without_a_file_the_history_is_sqlite_under_the_state_folder(monkeypatch
 
 
 def test_a_path_of_the_history_is_relative_to_the_file(written: Path) -> None:
-    config = config_of(written, "history: {path: data/h.sqlite, retention: 7d}")
+    config = config_of(written, "history: {path: data/h.sqlite}")
     assert config.history.database == f"sqlite:///{written.parent}/data/h.sqlite"
-    assert config.history.retention == 7 * 86_400
+
+
+def test_each_tier_is_kept_for_its_own_time(written: Path) -> None:
+    default, given = (
+        config_of(written, f"history: {{retention: {{{keys}}}}}").history.retention.seconds
+        for keys in ("", "minutes: 7d, hours: 90d, days: 730d")
+    )
+    assert default == Retention(35 * 86_400, 400 * 86_400, math.inf)
+    assert given == Retention(7 * 86_400, 90 * 86_400, 730 * 86_400)
+    assert config_of(written, "history: {retention: {hours: forever}}").history.retention.hours == math.inf
 
 
 def test_a_password_lies_in_a_file_beside_the_url(written: Path) -> None:
@@ -83,7 +94,22 @@ prometheus:
         ("history: {password_file: inferwatch.yml}", "history: a mapping: allowed: `password_file` together with a"),
         ("history: {url: 'postgresql://h/d', password_file: x}", "allowed: a file that exists and can be read"),
         ("history: {url: 'sqlite:///a', path: b}", "history: a mapping: allowed: either `url` or `path`"),
-        ("history: {retention: soon}", "history.retention: 'soon': allowed: seconds, or text such as"),
+        ("history: {retention: 90d}", "history.retention: '90d': allowed: a mapping by tier, such as {minutes: 35d"),
+        *(
+            (
+                f"history: {{retention: {{minutes: {value}}}}}",
+                f"history.retention.minutes: {shown}: allowed: more than 0 seconds, text such as 35d, or forever",
+            )
+            for value, shown in [("soon", "'soon'"), ("0", "0"), ("-1d", "'-1d'"), ("~", "nothing"), (".inf", "inf")]
+        ),
+        ("history: {retention: {weeks: 3d}}", "history.retention.weeks: unknown key"),
+        *(
+            (
+                f"history: {{retention: {{{keys}}}}}",
+                "allowed: `hours` at least as long as `minutes`, and `days` at least",
+            )
+            for keys in ("minutes: forever", "minutes: 2d, hours: 1d", "days: 10d")
+        ),
         ("history: {patth: x}", "history.patth: unknown key: did you mean `path`?"),
         ("prometheus: {}", "prometheus.url: missing: a value is required"),
         (

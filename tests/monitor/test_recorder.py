@@ -1,18 +1,24 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from itertools import count
+from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from exporters.gpu.gathered import Gathered
 from exporters.observation import Observation
 from monitor import recorder as module
 from monitor.fleet import Fleet
+from monitor.history import tables
 from monitor.history.ask import History
+from monitor.history.database import ReadError
 from monitor.history.lease import SCRAPED, Lease
 from monitor.history.recording import Recording
+from monitor.history.retention import Retention
 from monitor.history.store import Batch, Store, WriteError
+from monitor.history.upkeep import Upkeep
 from monitor.recorder import Recorder
 from monitor.sources import Source, SourceError
 from tests.monitor.gpu_data import gathered, reading
@@ -56,7 +62,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def recorder(sources: Sequence[Source], fleet: Fleet, store: Store, clock: Clock, **more: float) -> Recorder:
+def recorder(sources: Sequence[Source], fleet: Fleet, store: Store, clock: Clock, **more: Any) -> Recorder:
     return Recorder(sources, fleet, store, interval=more.pop("interval", 15), clock=clock, **more)
 
 
@@ -228,26 +234,54 @@ async def test_sources_are_asked_again_and_again(store: Store) -> None:
         await running
 
 
-async def test_minutes_older_than_the_retention_are_deleted(database: Engine, history: History, clock: Clock) -> None:
-    loop, forgot = asyncio.get_running_loop(), asyncio.Event()
+async def test_minutes_are_rolled_up_and_old_ones_deleted_while_it_runs(
+    database: Engine, store: Store, history: History, clock: Clock
+) -> None:
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
 
-    class Telling(Store):
-        def forget(self, before: float) -> int:
-            deleted = super().forget(before)
-            loop.call_soon_threadsafe(forgot.set)
-            return deleted
+    class Telling(Upkeep):
+        def turn(self, now: float) -> None:
+            super().turn(now)
+            loop.call_soon_threadsafe(done.set)
 
-    source = Scripted("a", [observation(NOW, {RUNNING: 3})], [observation(NOW + 86_400, {RUNNING: 4})])
-    recording = recorder([source], Fleet(), Telling(database), clock, retention=3600)
-    for clock.now in (NOW, NOW + 86_400):
+    later = NOW + 3 * 86_400
+    source = Scripted("a", [observation(NOW, {RUNNING: 3})], [observation(later, {RUNNING: 4})])
+    recording = recorder([source], Fleet(), store, clock, upkeep=Telling(database, Retention(86_400)))
+    for clock.now in (NOW, later):
         await recording.observe(source)
+    assert recording.history_bytes() is None
     running = asyncio.create_task(recording.run())
-    await forgot.wait()
+    await done.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    [answer] = history.ask("llm_requests_running", None, NOW - 60, NOW + 90_000, 60)
-    assert [p.value for p in answer.points] == [4], "the open minute, written on shutdown"
+    assert (recording.history_bytes() or 0) > 0
+    with database.connect() as connection:
+        starts = connection.scalars(select(tables.engine_minute.c.start)).all()
+        assert starts == [later - 60], "the open minute, written on shutdown"
+        assert connection.scalars(select(tables.engine_hour.c.requests_running_avg)).all() == [3]
+        assert connection.scalars(select(tables.leases.c.name)).all() == []
+
+
+async def test_what_keeps_the_history_from_being_kept_up_is_told(
+    database: Engine, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TURN_SECONDS", 0.01)
+    loop, again, turns = asyncio.get_running_loop(), asyncio.Event(), count(1)
+
+    class Failing(Upkeep):
+        def turn(self, now: float) -> None:
+            if next(turns) == 2:
+                loop.call_soon_threadsafe(again.set)
+            raise ReadError("could not read the history")
+
+    recording = recorder([], Fleet(), store, clock, upkeep=Failing(database, Retention(3600)))
+    running = asyncio.create_task(recording.run())
+    await again.wait()
+    assert recording.history_problems() == ["could not read the history"]
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
 
 async def test_who_stands_by_shows_the_fleet_says_so_and_takes_over(

@@ -82,11 +82,12 @@ def test_where_no_new_file_can_be_made_nothing_counts_as_stored(store: Store, pa
     assert list(engine_rows(path)) == [60, 120], "what waited is written"
 
 
-def test_deleting_old_minutes_notices_a_deleted_file_too(store: Store, path: Path) -> None:
+def test_a_deleted_file_is_noticed_without_a_write_too(store: Store, path: Path) -> None:
     record(Recording(store, 15), 30, 75)
     path.unlink()
-    assert store.forget(before=1000) == 0
+    store.follow_file()
     assert path.is_file()
+    assert engine_rows(path) == {}
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "postgresql://host/history"])

@@ -2,7 +2,6 @@ import pytest
 from sqlalchemy import Engine
 
 from exporters.schema import METRICS, Metric, Scope, Type, Unit
-from monitor.history.ask import History
 from monitor.history.columns import STORED, columns_of, why_not_stored
 from monitor.history.minutes import Event, Minute, Window
 from monitor.history.recording import Recording
@@ -49,15 +48,6 @@ def test_newest_is_the_end_of_the_last_stored_minute(store: Store) -> None:
     recording.record([observation(30), observation(130)], 130)
     assert store.newest() == 60
     assert Recording(store, 15).newest == 60
-
-
-def test_old_minutes_are_forgotten_and_newer_ones_stay(database: Engine, store: Store, history: History) -> None:
-    recording = Recording(store, 15)
-    recording.record([observation(at, {RUNNING: 1}) for at in (30, 90, 150)], 150)
-    recording.flush()
-    assert store.forget(before=120) == 4, "two minutes, each of an engine and its target"
-    [answer] = history.ask("llm_requests_running", None, 0, 300, 60)
-    assert [p.start for p in answer.points] == [120]
 
 
 def test_every_metric_of_a_server_is_stored_or_it_is_said_why_not() -> None:

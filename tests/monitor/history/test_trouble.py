@@ -11,8 +11,10 @@ from sqlalchemy.exc import OperationalError
 from monitor.history.ask import History
 from monitor.history.database import DatabaseError, ReadError, open_database, sqlite_url, upgrade
 from monitor.history.recording import Recording
+from monitor.history.retention import Retention
 from monitor.history.store import Store, WriteError
 from monitor.history.trouble import explained
+from monitor.history.upkeep import Upkeep
 from tests.monitor.observations import observation
 
 ANOTHER = "name another place with --state-dir FOLDER or `history.path`"
@@ -132,8 +134,8 @@ def test_damage_while_it_runs_is_told_by_the_next_look_at_the_file(database: Eng
         file.write(whole[:100] + b"\xff" * (len(whole) - 100))
     with pytest.raises(WriteError, match=r"history.sqlite: the file is damaged"):
         recording.record([observation(135)], 135)
-    with pytest.raises(WriteError, match=r"could not delete old minutes .*: the file is damaged"):
-        store.forget(1000)
+    with pytest.raises(ReadError, match=r"could not read the history at .*: the file is damaged"):
+        Upkeep(database, Retention(1000)).turn(1000)
     with pytest.raises(ReadError, match=r"history.sqlite: the file is damaged"):
         History(database).ask("llm_requests_running", None, 0, 60, 60)
     with pytest.raises(ReadError, match=r"history.sqlite: the file is damaged"):
