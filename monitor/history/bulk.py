@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 import psycopg
-from sqlalchemy import JSON, BigInteger, Connection, Double, Integer, LargeBinary, Table
+from sqlalchemy import JSON, BigInteger, Connection, Double, Integer, LargeBinary, String, Table, Text
 from sqlalchemy.exc import OperationalError
 
 Row = tuple[Any, ...]
@@ -19,6 +19,8 @@ _WIRE_TYPES = {
     BigInteger: "int8",
     Double: "float8",
     LargeBinary: "bytea",
+    String: "text",
+    Text: "text",
     JSON: "text",  # rows hold it as text already, and so it travels
 }
 
@@ -32,8 +34,17 @@ def upsert_rows(connection: Connection, table: Table, rows: Iterable[Row]) -> No
     if connection.dialect.name == "postgresql":
         _copy(connection, table, ordered)
     else:
-        marks = ", ".join("?" * len(table.columns))
-        connection.exec_driver_sql(f"{_insert(table)} VALUES ({marks}) {_on_conflict(table)}", ordered)
+        connection.exec_driver_sql(f"{_insert_values(table)} {_on_conflict(table)}", ordered)
+
+
+def append_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Rows that are not there yet, of any table."""
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql":
+        _copy_into(connection, table.name, table, rows)
+    else:
+        connection.exec_driver_sql(_insert_values(table), list(rows))
 
 
 def _once(rows: Iterable[Row]) -> Iterable[Row]:
@@ -56,6 +67,10 @@ def _insert(table: Table) -> str:
     return f"INSERT INTO {table.name} ({_names(table)})"
 
 
+def _insert_values(table: Table) -> str:
+    return f"{_insert(table)} VALUES ({', '.join('?' * len(table.columns))})"
+
+
 @cache
 def _on_conflict(table: Table) -> str:
     key = ", ".join(c.name for c in table.primary_key.columns)
@@ -69,12 +84,14 @@ def _copy(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     connection.exec_driver_sql(
         f"CREATE TEMPORARY TABLE IF NOT EXISTS {staged} (LIKE {table.name}) ON COMMIT DELETE ROWS"
     )
-    _copy_into(connection, f"COPY {staged} ({_names(table)}) FROM STDIN (FORMAT BINARY)", table, rows)
+    _copy_into(connection, staged, table, rows)
     select = f"SELECT {_names(table)} FROM {staged} ORDER BY series_id, start"  # noqa: S608 (names of our own tables)
     connection.exec_driver_sql(f"{_insert(table)} {select} {_on_conflict(table)}")
 
 
-def _copy_into(connection: Connection, statement: str, table: Table, rows: Sequence[Row]) -> None:
+def _copy_into(connection: Connection, name: str, table: Table, rows: Sequence[Row]) -> None:
+    """Into the table of that name, whose columns are those of `table`."""
+    statement = f"COPY {name} ({_names(table)}) FROM STDIN (FORMAT BINARY)"
     driver = cast("psycopg.Connection", connection.connection.driver_connection)
     try:
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
