@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import normalise, sidecar
+from bench import normalise, sidecar, writing
 
 
 def main() -> int:
@@ -13,7 +13,8 @@ def main() -> int:
     print("sidecar with one target:")
     print(f"  resident memory                   {measured.rss_mb:8.1f} MB  (goal: below {sidecar.MOST_MB:.0f})")
     print(f"  first scrape answered in          {measured.first_scrape_s:8.3f} s   (goal: within {sidecar.MOST_S:.0f})")
-    return 0 if all(good) and measured.good else 1
+    good += [measured.good, *(_writing(name, result) for name, result in writing.measure())]
+    return 0 if all(good) else 1
 
 
 def _normalise(frontend: str, text: str) -> bool:
@@ -24,6 +25,15 @@ def _normalise(frontend: str, text: str) -> bool:
     print(f"  ratio                             {result.ratio:8.1f} ×   (goal: at least {normalise.LEAST_RATIO:.0f})")
     print(f"  samples read differently          {len(wrong):8d}     (goal: 0)")
     return not wrong and result.ratio >= normalise.LEAST_RATIO
+
+
+def _writing(database: str, result: writing.Result) -> bool:
+    print(f"{database}: minutes of busy servers, encoded and upserted, {writing.ROWS} rows a transaction (medians):")
+    print(f"  inferwatch                        {result.ours:8.0f} rows/s (aim: {writing.AIM_ROWS_PER_SECOND})")
+    print(f"  SQLAlchemy Core, dictionaries     {result.peer:8.0f} rows/s")
+    print(f"  ratio                             {result.ratio:8.2f} ×   (goal: at least {writing.LEAST_RATIO:g})")
+    print(f"  size of a server's day            {result.megabytes:8.2f} MB  (aim: {writing.AIM_MB:g})")
+    return result.good
 
 
 if __name__ == "__main__":

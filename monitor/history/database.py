@@ -96,10 +96,13 @@ def for_writing(engine: Engine) -> Engine:
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
-    """WAL lets others read while one writes; with it, NORMAL loses no committed row when the process dies."""
+    """WAL lets others read while one writes; with it, NORMAL loses no committed row when the process dies.
+
+    Rows of half a kilobyte leave less room unused in pages of 8: 5 % of the file. A file that exists keeps its own.
+    """
     connection.isolation_level = None  # the driver would begin only before the first change, and not before DDL
     wait = f"busy_timeout = {_BUSY_MILLISECONDS}"
-    for pragma in (wait, "journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+    for pragma in ("page_size = 8192", wait, "journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -12,6 +12,8 @@ from monitor.history.columns import COLUMNS, Column, CounterColumn, GaugeColumns
 from monitor.history.encoding import encode
 from monitor.history.minutes import Minute
 
+_as_json = json.JSONEncoder(sort_keys=True).encode
+
 BoundsId = Callable[[tuple[float, ...]], int]
 
 _OF_ENGINES = frozenset(IDENTITY[Scope.ENGINE]) - frozenset(IDENTITY[Scope.TARGET])
@@ -29,26 +31,41 @@ def row_values(scope: Scope, minute: Minute, bounds_id: BoundsId) -> tuple[Any, 
     values: list[Any] = [minute.samples, minute.covered_seconds]
     if scope is not Scope.TARGET:
         values.append(minute.increase_seconds)
-    for column in COLUMNS[scope]:
-        values += _values(column, minute, bounds_id)
+    for of, key in _PARTS[scope]:
+        values += of(key, minute, bounds_id)
     return tuple(values)
 
 
-def _values(column: Column, minute: Minute, bounds_id: BoundsId) -> tuple[Any, ...]:
-    metric = column.metric.name
-    if isinstance(column, GaugeColumns):
-        return _gauge(column, minute)
-    if isinstance(column, CounterColumn):
-        return (minute.counters.get((metric, column.label)),)
-    if isinstance(column, HistogramColumn):
-        parts = minute.histograms.get(column.phase.name)
-        return (None if parts is None else encode((bounds_id(h.bounds), h) for h in parts),)
-    by_label = {label: value for (name, label), value in minute.counters.items() if name == metric}
-    return (json.dumps(by_label, sort_keys=True) if by_label else None,)
-
-
-def _gauge(column: GaugeColumns, minute: Minute) -> tuple[Any, ...]:
-    mean = minute.gauges.get((column.metric.name, column.label))
+def _gauge(key: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
+    mean = minute.gauges.get(key)
     if mean is None:
         return None, None, None
     return mean.average, mean.maximum, None if mean.count == minute.samples else mean.count
+
+
+def _counter(key: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
+    return (minute.counters.get(key),)
+
+
+def _open_counter(metric: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
+    by_label = {label: value for (name, label), value in minute.counters.items() if name == metric}
+    return (_as_json(by_label) if by_label else None,)
+
+
+def _histogram(phase: Any, minute: Minute, bounds_id: BoundsId) -> tuple[Any, ...]:
+    parts = minute.histograms.get(phase)
+    return (None if parts is None else encode((bounds_id(h.bounds), h) for h in parts),)
+
+
+def _part(column: Column) -> tuple[Callable[[Any, Minute, BoundsId], tuple[Any, ...]], Any]:
+    """What reads the column's values, and by which key: worked out once, since writing spends its time here."""
+    if isinstance(column, GaugeColumns):
+        return _gauge, (column.metric.name, column.label)
+    if isinstance(column, CounterColumn):
+        return _counter, (column.metric.name, column.label)
+    if isinstance(column, HistogramColumn):
+        return _histogram, column.phase.name
+    return _open_counter, column.metric.name
+
+
+_PARTS = {scope: tuple(map(_part, columns)) for scope, columns in COLUMNS.items()}

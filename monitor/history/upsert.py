@@ -158,11 +158,13 @@ class Ids:
         self._bounds: dict[tuple[float, ...], int] = {}
 
     def of_series(self, upsert: Upsert, identity: Labels) -> int:
-        if identity not in self._series:
-            self._series[identity] = upsert.series(identity)
-        return self._series[identity]
+        known = self._series.get(identity)
+        if known is None:
+            known = self._series[identity] = upsert.series(identity)
+        return known
 
     def of_bounds(self, upsert: Upsert, bounds: tuple[float, ...]) -> int:
-        if bounds not in self._bounds:
-            self._bounds[bounds] = upsert.bounds(bounds)
-        return self._bounds[bounds]
+        known = self._bounds.get(bounds)
+        if known is None:
+            known = self._bounds[bounds] = upsert.bounds(bounds)
+        return known

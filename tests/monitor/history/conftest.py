@@ -6,6 +6,20 @@ import pytest
 from sqlalchemy import Engine
 
 from monitor.history.database import open_database, sqlite_url
+from tests.servers.postgres import Postgres
+
+
+@pytest.fixture(scope="module")
+def unlike(
+    empty_history: Path, empty_postgres_history: str, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Engine, Engine]]:
+    """SQLite and PostgreSQL, to be compared."""
+    file = Path(shutil.copy(empty_history, tmp_path_factory.mktemp("unlike") / "one"))
+    with postgres.new_database(template=empty_postgres_history) as url:
+        engines = open_database(sqlite_url(file)), open_database(url)
+        yield engines
+        for engine in engines:
+            engine.dispose()
 
 
 @pytest.fixture(scope="module")

@@ -108,9 +108,9 @@ def test_sqlite_waits_keeps_a_write_ahead_log_and_checks_foreign_keys(sqlite_dat
     with sqlite_database.connect() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
-            for name in ("journal_mode", "busy_timeout", "foreign_keys")
+            for name in ("journal_mode", "busy_timeout", "foreign_keys", "page_size")
         }
-    assert pragmas == {"journal_mode": "wal", "busy_timeout": 10_000, "foreign_keys": 1}
+    assert pragmas == {"journal_mode": "wal", "busy_timeout": 10_000, "foreign_keys": 1, "page_size": 8192}
 
 
 def test_rows_of_the_first_release_are_kept_on_the_way_up_and_down(fresh: Engine) -> None:

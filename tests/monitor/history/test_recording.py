@@ -224,6 +224,16 @@ def test_any_split_into_restarts_gives_the_same_rows(
     assert everything(split) == everything(whole)
 
 
+@settings(max_examples=15, deadline=None)
+@given(observations=lives())
+def test_both_databases_hold_the_same(unlike: tuple[Engine, Engine], observations: list[Observation]) -> None:
+    sqlite, postgres = unlike
+    for database in unlike:
+        clear(database)
+        record_all(database, observations)
+    assert everything(postgres) == everything(sqlite)
+
+
 class Counting(Store):
     """Knows how often something was written."""
 
