@@ -1,3 +1,5 @@
+import math
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +9,9 @@ from sqlalchemy.engine import make_url
 
 from monitor.history.ask import History
 from monitor.history.database import open_database, sqlite_url, upgrade
+from monitor.history.retention import Retention, forget
 from monitor.history.store import Store
+from tests.monitor.history import mixed_fleet
 from tests.servers.postgres import Postgres
 
 
@@ -69,3 +73,25 @@ def store(database: Engine) -> Store:
 @pytest.fixture
 def history(database: Engine) -> History:
     return History(database)
+
+
+@pytest.fixture(scope="session")
+def filled(
+    empty_history: Path, postgres: Postgres, empty_postgres_history: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Engine]]:
+    """The same fleet in SQLite and PostgreSQL, only to be read.
+
+    Written in different orders, so that ids differ; rolled up, and of the first day the minutes are deleted.
+    """
+    found = list(mixed_fleet.windows(random.Random(4)))
+    path = tmp_path_factory.mktemp("filled") / "history.sqlite"
+    path.write_bytes(empty_history.read_bytes())
+    with postgres.new_database(template=empty_postgres_history) as url:
+        engines = [open_database(sqlite_url(path)), open_database(url)]
+        for engine, in_order in zip(engines, (found, found[::-1]), strict=True):
+            mixed_fleet.write(engine, in_order)
+            mixed_fleet.roll_up_all(engine)
+            forget(engine, Retention(minutes=1, hours=math.inf, days=math.inf), mixed_fleet.UNTIL)
+        yield engines
+        for engine in engines:
+            engine.dispose()

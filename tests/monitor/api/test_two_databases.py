@@ -1,13 +1,9 @@
 """The same data in SQLite and in PostgreSQL give the same answers, byte for byte."""
 
-import math
-import random
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import httpx
-import pytest
 from sqlalchemy import Engine
 
 from exporters.schema import METRICS, Type
@@ -15,31 +11,10 @@ from monitor.app import create_app
 from monitor.fleet import Fleet
 from monitor.history.ask import History
 from monitor.history.columns import STORED
-from monitor.history.database import open_database, sqlite_url, upgrade
 from monitor.history.question import AGGREGATIONS
-from monitor.history.retention import Retention, forget
-from tests.monitor.history.mixed_fleet import DAY, HOUR, START, UNTIL, roll_up_all, windows, write
-from tests.servers.postgres import Postgres
+from tests.monitor.history.mixed_fleet import DAY, HOUR, START, UNTIL
 
 Asked = Mapping[str, str | float | list[str]]
-
-
-@pytest.fixture(scope="module")
-def both(empty_history: Path, postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Engine]]:
-    """Written in different orders, so that ids differ; minutes of the first day are deleted."""
-    found = list(windows(random.Random(4)))
-    path = tmp_path_factory.mktemp("two") / "history.sqlite"
-    path.write_bytes(empty_history.read_bytes())
-    with postgres.new_database() as url:
-        engines = [open_database(sqlite_url(path)), open_database(url)]
-        for engine, of_engine in zip(engines, (found, found[::-1]), strict=True):
-            upgrade(engine)
-            write(engine, of_engine)
-            roll_up_all(engine)
-            forget(engine, Retention(minutes=HOUR, hours=math.inf, days=math.inf), START + DAY + 2 * HOUR)
-        yield engines
-        for engine in engines:
-            engine.dispose()
 
 
 @asynccontextmanager
@@ -74,9 +49,9 @@ def _quantiles(metric: str) -> list[dict[str, float]]:
     return [{"q": 0.5}, {"q": 0.99}] if METRICS[metric].type is Type.HISTOGRAM else [{}]
 
 
-async def test_both_databases_answer_alike_to_the_byte(both: list[Engine]) -> None:
+async def test_both_databases_answer_alike_to_the_byte(filled: list[Engine]) -> None:
     answered = 0
-    async with client(both[0]) as sqlite, client(both[1]) as postgres:
+    async with client(filled[0]) as sqlite, client(filled[1]) as postgres:
         for asked in questions():
             told = [await each.get("/api/v1/history", params=dict(asked)) for each in (sqlite, postgres)]
             assert [t.status_code for t in told] == [200, 200], told[0].text
