@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,19 +8,26 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from monitor.follower import source_key
 from monitor.history.database import open_database, sqlite_url
-from tests.monitor.following import followed
+from monitor.history.store import Store
+from monitor.sources import SourceError
+from monitor.sources.prometheus.answers import Busy, TooMuch
+from tests.monitor.following import config_of, followed, following
 from tests.monitor.history import by_definition
-from tests.monitor.history.lives import END, copies, lives
+from tests.monitor.history.lives import END, copies, lives, steady
 from tests.monitor.history.openmetrics import written
-from tests.monitor.history.scraped import START, Copies
+from tests.monitor.history.scraped import ONLY, START, Copies
 from tests.monitor.history.stored import everything, rows
 from tests.servers.prometheus import Prometheus
+from tests.servers.victoria_metrics import VictoriaMetrics
 
 NOTHING = "global: {scrape_interval: 1h}"
 FOR_EVER = "--storage.tsdb.retention.time=100y"
 LATE = END + 400.0
 """When nothing that concerns the windows to END is still to come."""
+MANY = 'server!~"on-edge|past-edge|each.+|restarts"'
+FEW = 'server=~"grow.+|restarts|ahead"'
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +95,177 @@ async def test_of_two_copies_each_second_counts_once(prometheus: Prometheus, dat
 async def test_a_late_monitor_has_the_rows_of_one_that_followed(
     prometheus: Prometheus, database: Engine, other: Engine
 ) -> None:
-    await followed(prometheus.url, database, LATE)
+    await followed(prometheus.url, database, LATE, selector=MANY)
     minutes = (*range(8, 14), *range(20, 24), *range(34, 40), 45, 46, 47, 50, 51)
-    await followed(prometheus.url, other, *(START + 30.0 + 60 * n for n in minutes), LATE)
+    await followed(prometheus.url, other, *(START + 30.0 + 60 * n for n in minutes), LATE, selector=MANY)
     assert everything(file_of(other)) == everything(file_of(database))
+
+
+async def test_victoria_metrics_gives_the_same_rows(
+    prometheus: Prometheus, database: Engine, other: Engine, tmp_path: Path
+) -> None:
+    await followed(prometheus.url, database, LATE)
+    with VictoriaMetrics("", tmp_path) as victoria:
+        victoria.load(written(all_lives(), tmp_path / "history.om"))
+        await followed(victoria.url, other, LATE)
+    assert everything(file_of(other)) == everything(file_of(database))
+
+
+async def test_samples_that_come_late_replace_what_was_read_without_them(database: Engine, tmp_path: Path) -> None:
+    scrapes = steady("late")[:48]
+    late, early = scrapes[26:32], [*scrapes[:26], *scrapes[32:]]
+    found = []
+    with VictoriaMetrics("", tmp_path) as victoria:
+        async with following(victoria.url, database) as (follower, client):
+            for told, client.at in ((early, START + 630.0), (late, START + 690.0)):
+                victoria.load(written({ONLY: told}, tmp_path / "history.om"))
+                while await follower.step():
+                    pass
+                engines = rows(file_of(database), "engine_minute")
+                found.append([engines[identity, start] for identity, start in sorted(engines) if start >= START + 360])
+    assert [row["samples"] for row in found[0]] == [2, 4, 4], "of minutes 6, 8 and 9: there is none of minute 7"
+    assert [row["samples"] for row in found[1]] == [4, 4, 4, 4, 4]
+    assert [row["covered_seconds"] for row in found[1]] == [60, 60, 60, 60, 60]
+
+
+async def test_too_much_is_asked_for_in_smaller_pieces(prometheus: Prometheus, database: Engine, other: Engine) -> None:
+    def hinders(question: str, seconds: float) -> None:
+        if seconds > 1500:
+            raise TooMuch("too many samples")
+
+    await followed(prometheus.url, database, LATE, selector=FEW)
+    follower = await followed(prometheus.url, other, LATE, selector=FEW, hinders=hinders)
+    assert follower.problems() == []
+    assert everything(file_of(other)) == everything(file_of(database))
+
+
+async def test_a_target_that_cannot_be_read_holds_up_no_other_and_is_read_later(
+    prometheus: Prometheus, database: Engine, other: Engine
+) -> None:
+    poisoned = True
+
+    def hinders(question: str, seconds: float) -> None:
+        if poisoned and "growing" in question and "count_over_time" not in question:
+            raise SourceError("bad data")
+
+    async def at_once(seconds: float) -> None:
+        pass
+
+    await followed(prometheus.url, database, LATE + 600.0, selector=FEW)
+    async with following(prometheus.url, other, selector=FEW, hinders=hinders, sleep=at_once) as (follower, client):
+        for client.at in (END - 570.0, LATE):
+            while await follower.step():
+                pass
+        [told] = follower.problems()
+        assert told.startswith("minutes of growing on n1 from 2026-11-30 09:55 UTC to 2026-11-30 11:16 UTC ")
+        assert told.endswith("could not be read, and are tried again: bad data")
+        assert _servers(other) == _servers(database) - {"growing"}
+        known = Store(other).progress(source_key(config_of(prometheus.url, selector=FEW)))
+        assert known is not None
+        assert known.until <= START, "nobody takes it for read"
+        poisoned = False
+        client.at += 600
+        while await follower.step():
+            pass
+        assert follower.problems() == []
+    assert everything(file_of(other)) == everything(file_of(database))
+
+
+def _servers(database: Engine) -> set[str]:
+    return {by_definition.server_in(identity) for identity, _ in rows(file_of(database), "target_minute")}
+
+
+async def test_it_waits_while_nobody_answers_and_then_goes_on(prometheus: Prometheus, database: Engine) -> None:
+    pauses: list[float] = []
+    told: list[list[str]] = []
+
+    def hinders(question: str, seconds: float) -> None:
+        if question != "time()" and len(pauses) < 4:
+            raise Busy("too many requests", 5.0)
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        told.append(follower.problems())
+        if len(pauses) > 4:
+            raise asyncio.CancelledError
+
+    async with following(prometheus.url, database, selector=FEW, hinders=hinders, sleep=sleep) as (follower, client):
+        client.at = START + 330.0
+        with pytest.raises(asyncio.CancelledError):
+            await follower.run()
+        assert pauses == [5.0, 5.0, 5.0, 8.0, 60.0]
+        assert told == [["too many requests"]] * 4 + [[]]
+        assert follower.lag() == 30
+    assert len(rows(file_of(database), "target_minute")) > 0
+
+
+async def test_the_lag_is_right_before_while_and_after_it_catches_up(prometheus: Prometheus, database: Engine) -> None:
+    async with following(prometheus.url, database, selector=FEW, backfill=3 * 3600.0) as (follower, client):
+        assert follower.lag() == 0
+        client.at = LATE
+        lags = [follower.lag()]
+        while await follower.step():
+            lags.append(follower.lag())
+    assert lags[0] == LATE, "nothing is known yet: since it began"
+    assert lags[1:] == sorted(lags[1:], reverse=True)
+    assert lags[-1] == LATE % 60 + 60 * (LATE % 60 < 30)
+
+
+async def test_a_longer_backfill_than_before_reads_the_older_part_too(
+    prometheus: Prometheus, database: Engine, other: Engine
+) -> None:
+    await followed(prometheus.url, database, LATE, selector=FEW)
+    await followed(prometheus.url, other, LATE, selector=FEW, backfill=1800.0)
+    before = rows(file_of(other), "target_minute")
+    await followed(prometheus.url, other, LATE, selector=FEW)
+    assert everything(file_of(other)) == everything(file_of(database))
+    assert len(rows(file_of(other), "target_minute")) > len(before)
+
+
+async def test_it_goes_on_where_the_last_one_ended(prometheus: Prometheus, database: Engine) -> None:
+    await followed(prometheus.url, database, START + 1830.0, selector=FEW)
+    ranges: list[float] = []
+
+    def hinders(question: str, seconds: float) -> None:
+        ranges.append(seconds)
+
+    await followed(prometheus.url, database, START + 1890.0, selector=FEW, hinders=hinders)
+    assert max(ranges) == 360 + 240, "the new minute and the five before"
+
+
+async def test_a_write_is_ended_when_it_is_cancelled_in_the_middle(prometheus: Prometheus, database: Engine) -> None:
+    begun, loop = asyncio.Event(), asyncio.get_running_loop()
+    written_windows = []
+
+    class Slow(Store):
+        def write_windows(self, windows: Any, events: Any, progress: Any) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            super().write_windows(windows, events, progress)
+            written_windows.extend(windows)
+
+    async with following(prometheus.url, database, selector=FEW, store=Slow) as (follower, client):
+        client.at = LATE
+        running = asyncio.create_task(follower.run())
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        stored = rows(file_of(database), "target_minute")
+        assert len(stored) == sum(1 for w in written_windows for of in w.rows if len(of) == 2)
+
+
+async def test_a_history_that_is_replaced_meanwhile_is_read_again(prometheus: Prometheus, database: Engine) -> None:
+    async def at_once(seconds: float) -> None:
+        if not follower.problems() and follower.lag() < 120:
+            raise asyncio.CancelledError
+
+    async with following(prometheus.url, database, selector=FEW, sleep=at_once) as (follower, client):
+        client.at = START + 1830.0
+        while await follower.step():
+            pass
+        file_of(database).unlink()
+        client.at = START + 1890.0
+        with pytest.raises(asyncio.CancelledError):
+            await follower.run()
+    starts = {start for _, start in rows(file_of(database), "target_minute")}
+    assert starts == set(range(START, START + 1860, 60))
