@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import inf
+from math import inf, isnan
 
 from exporters.observation import Labels, labels
 from monitor.alert_history.alert import storable
@@ -67,10 +67,11 @@ def activations(matrix: Iterable[Points], dropped: Collection[str]) -> list[Acti
     found: defaultdict[Labels, _Series] = defaultdict(_Series)
     for series in matrix:
         of = found[identity(series.labels)]
+        points = [(at, value) for at, value in series.points if not isnan(value)]  # VictoriaMetrics' mark of an end
         if series.labels.get("__name__") == ALERTS:
-            of.firing.update(at for at, _ in series.points)
+            of.firing.update(at for at, _ in points)
         else:
-            of.active_since.update(series.points)
+            of.active_since.update(points)
     return [a for key, of in sorted(found.items()) for a in _of_series(key, identity(dict(key), dropped), of)]
 
 
@@ -96,7 +97,7 @@ def _cuts(moments: Sequence[float], active_since: Mapping[float, float]) -> Iter
     """Where each activation begins, and where it ended."""
     most = _MISSED * _shortest(moments)
     begun = [i for i in range(len(moments)) if i == 0 or _is_new(moments[i - 1], moments[i], active_since, most)]
-    return zip(begun, [*begun[1:], len(moments)], strict=True)
+    return zip(begun, [*begun[1:], len(moments)], strict=False)
 
 
 def _is_new(before: float, now: float, active_since: Mapping[float, float], most: float) -> bool:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 
 import pytest
 
@@ -49,6 +49,13 @@ def test_without_the_moment_of_activation_a_longer_distance_is_a_new_one() -> No
     first, second = told(alerts(100, 115, 130, 160, 175))
     assert (first.since, first.last) == (85, 130), "it may have been active since the evaluation before"
     assert (second.since, second.last) == (145, 175)
+
+
+def test_a_mark_of_the_end_is_no_sample() -> None:
+    """VictoriaMetrics tells those, too."""
+    (found,) = told(Points(alerts().labels, [(100, 1), (115, 1), (130, nan)]), for_state((100, 100), (130, nan)))
+    assert (found.last_firing, found.last) == (115, 115)
+    assert told(for_state((130, nan))) == []
 
 
 def test_a_single_sample_is_of_the_usual_interval() -> None:

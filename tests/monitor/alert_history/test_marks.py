@@ -1,0 +1,76 @@
+"""Prometheus marks the end of an alert in its storage, and passes the mark on: with real programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from sqlalchemy import Engine
+
+from monitor.alert_history.follower import AlertFollower
+from monitor.alert_history.store import AlertStore, Wanted
+from monitor.config import PrometheusSection
+from monitor.sources.prometheus.client import Client
+from tests.end_to_end.processes import until
+from tests.servers.prometheus import Prometheus
+from tests.servers.queried import Queried
+from tests.servers.victoria_metrics import VictoriaMetrics
+
+FLAPPING = {"alert": "Flapping", "expr": "vector(time()) % 6 < 3"}
+"""Three evaluations of six."""
+ALWAYS = {"alert": "Always", "expr": "vector(1)"}
+FIRING = 'ALERTS{alertname="Flapping",alertstate="firing"}[5m]'
+HELD = 'count_over_time(ALERTS{alertname="Flapping"}[5m])'
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Queried]]:
+    """A Prometheus in which an alert fired at least three times, and the storage that it passes its samples on to."""
+    folder = tmp_path_factory.mktemp("marks")
+    rules = folder / "rules.yml"
+    rules.write_text(yaml.safe_dump({"groups": [{"name": "g", "interval": "1s", "rules": [FLAPPING, ALWAYS]}]}))
+    with VictoriaMetrics("", folder, "-search.latencyOffset=0s") as copy:
+        remote = {"url": f"{copy.url}/api/v1/write", "queue_config": {"batch_send_deadline": "100ms"}}
+        config = {"rule_files": [str(rules)], "remote_write": [remote]}
+        with Prometheus(yaml.safe_dump(config), folder) as prometheus:
+            until(lambda: prometheus.number(HELD) >= 9, prometheus.process)
+            seen = time.time()
+            until(lambda: _reaches(copy, seen), copy.process)
+            yield {"prometheus": prometheus, "victoria_metrics": copy}
+
+
+def _reaches(copy: VictoriaMetrics, moment: float) -> bool:
+    copy.flush()
+    return copy.number('max(timestamp(ALERTS{alertname="Always"}))') > moment
+
+
+async def spans(url: str, database: Engine) -> list[tuple[str, float, float | None]]:
+    config = PrometheusSection.model_validate({"url": url, "delay": 1, "backfill": 600, "max_requests_per_second": 1e6})
+    client, store = Client(config), AlertStore(database)
+    await AlertFollower(client, config, store).catch_up()
+    await client.aclose()
+    found = store.find(Wanted(100, 0))
+    return [(row.name, row.starts_at, row.ends_at) for row in reversed(found)]
+
+
+def stretches(samples: list[Any]) -> list[tuple[float, float]]:
+    """First and last moment of each run of evaluations."""
+    moments = [at for at, _ in samples]
+    starts = [at for at, before in zip(moments, [0, *moments], strict=False) if at - before > 1.5]
+    ends = [at for at, after in zip(moments, [*moments[1:], float("inf")], strict=True) if after - at > 1.5]
+    return list(zip(starts, ends, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["prometheus", "victoria_metrics"])
+async def test_one_that_flaps_is_a_row_each_time_and_ends_at_the_evaluation_that_said_no(
+    both: dict[str, Queried], sqlite_database: Engine, kind: str
+) -> None:
+    found = await spans(both[kind].url, sqlite_database)
+    (told,) = both["prometheus"].ask(FIRING)
+    expected = [("Flapping", first, round(last + 1, 3)) for first, last in stretches(told["values"])]
+    flapping = [row for row in found if row[0] == "Flapping"]
+    assert flapping[:2] == expected[:2]
+    assert [row[2] for row in found if row[0] == "Always"] == [None]
