@@ -77,17 +77,14 @@ class AlertFollower:
         done = await asyncio.to_thread(self._store.progress, self._source)
         earliest = math.floor(until - self._config.backfill)
         since = earliest if done is None else max(earliest, done.until)
-        is_first = done is None or since > done.until
         while since < until:
-            reached = await self._read(since, until, is_first=is_first)
-            is_first = is_first and reached == since
-            since = reached
+            since = await self._read(since, until)
 
-    async def _read(self, since: int, until: int, *, is_first: bool) -> int:
+    async def _read(self, since: int, until: int) -> int:
         """As far as one question goes; returns how far that was."""
         end = min(until, since + self._seconds)
         try:
-            found = await self._firings(since, end, is_first=is_first)
+            found = await self._firings(since, end)
         except TooMuch as error:
             self._seconds = max(MINUTE, (end - since) // 2)
             if isinstance(error, TimedOut) or end - since <= MINUTE:
@@ -98,8 +95,9 @@ class AlertFollower:
         self._seconds = min(_MOST_SECONDS, 2 * self._seconds)
         return end
 
-    async def _firings(self, since: int, until: int, *, is_first: bool) -> list[Firing]:
-        context = since - _REREAD_SECONDS - CONTEXT_SECONDS
+    async def _firings(self, since: int, until: int) -> list[Firing]:
+        again = since - _REREAD_SECONDS
+        context = again - CONTEXT_SECONDS
         matrix = await self._client.query(promql.raw(self._selector(), until - context), until)
         active = activations(matrix, self._config.replica_labels)
         stored = await asyncio.to_thread(self._store.firing)
@@ -107,7 +105,7 @@ class AlertFollower:
         if last := firings.undecided(active, stored, known):
             alive = await self._alive(max(context, min(last)), until)
             known = Known(known.gone, alive, until)
-        return list(firings.firings(active, stored, known, -math.inf if is_first else since - _REREAD_SECONDS))
+        return list(firings.firings(active, stored, known, again))
 
     def _selector(self) -> str:
         of_state = promql.one_of("alertstate", ["", "firing"])
