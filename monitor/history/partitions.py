@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.exc import OperationalError
 
-from monitor.history.postgres import Turn, is_postgres, take_turn
+from monitor.history.postgres import Turn, is_postgres, is_worth_repeating, take_turn
 from monitor.history.tables import Tier
 
 DAY = Tier.DAY.seconds
@@ -101,7 +101,8 @@ def _drop(connection: Connection, partition: Partition) -> None:
                 connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
                 connection.exec_driver_sql(f"DROP TABLE IF EXISTS {partition.name}")
         except OperationalError as error:
-            if getattr(error.orig, "sqlstate", None) != _LOCK_NOT_AVAILABLE or attempt == _ATTEMPTS:
+            timed_out = getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+            if attempt == _ATTEMPTS or not (timed_out or is_worth_repeating(error)):
                 raise
         else:
             return

@@ -65,8 +65,8 @@ class Recording:
         """Why this process does not write."""
         if self._writes or self._store.lease is None:
             return None
-        other = self._store.lease.other or "another process"
-        return f"inferwatch in {other} writes this history; this one stands by and takes over when that one ends"
+        who = f" ({self._store.lease.other})" if self._store.lease.other else ""
+        return f"another inferwatch{who} writes this history; this one stands by and takes over when that one ends"
 
     def record(self, observations: Iterable[Observation], now: float, gpus: Iterable[GpuObservation] = ()) -> None:
         """Writes the minutes that these observations close, and those that nothing was heard of since.

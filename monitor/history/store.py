@@ -52,7 +52,7 @@ class Batch:
 
 
 class Store:
-    """For one writer at a time."""
+    """Safe to call from several threads: one write waits for the other."""
 
     def __init__(self, engine: Engine, lease: Lease | None = None) -> None:
         """`lease` is what only one process may have that writes with checkpoints."""
@@ -61,6 +61,7 @@ class Store:
         self._forget_what_is_there()
         self._file = DatabaseFile(engine.url)
         self._following = Lock()
+        self._writing = Lock()
         self.losses: list[str] = []
         """What became of the file while this process ran, the last at the end."""
 
@@ -86,7 +87,8 @@ class Store:
         self.follow_file()
         for again in reversed(range(_ATTEMPTS)):
             try:
-                self._write_once(windows, events, mark)
+                with self._writing:  # or one would build on ids of another that comes to nothing
+                    self._write_once(windows, events, mark)
             except SQLAlchemyError as cause:
                 if not (again and is_worth_repeating(cause)):
                     raise WriteError(f"could not write the history at {explained(self._engine.url, cause)}") from cause

@@ -296,7 +296,7 @@ async def test_who_stands_by_shows_the_fleet_says_so_and_takes_over(
                 loop.call_soon_threadsafe(taken.set)
             return held
 
-    other = Lease(database, SCRAPED, "another")
+    other = Lease(database, SCRAPED, "the other")
     assert other.acquire()
     source = Scripted("a", *([observation(NOW + n, {RUNNING: n})] for n in (5, 20, 35)))
     fleet = Fleet()
@@ -304,7 +304,7 @@ async def test_who_stands_by_shows_the_fleet_says_so_and_takes_over(
     await recording.observe(source)
     assert fleet.rows(NOW + 5)[0].running == 5
     [told] = recording.history_problems()
-    assert told.startswith("inferwatch in another writes this history; this one stands by")
+    assert told.startswith("another inferwatch (the other) writes this history; this one stands by")
     running = asyncio.create_task(recording.run())
     await asyncio.to_thread(other.release)
     await taken.wait()

@@ -309,7 +309,7 @@ def test_of_two_monitors_one_writes_and_the_other_stands_by(two_monitors: Two) -
     assert added(two_monitors.database) == {0: None}
     assert two_monitors.first.standing_by is None
     assert two_monitors.second.standing_by == (
-        "inferwatch in a writes this history; this one stands by and takes over when that one ends"
+        "another inferwatch (a) writes this history; this one stands by and takes over when that one ends"
     )
     two_monitors.read(90, 10)
     assert two_monitors.second.newest == 60, "it tells how the history is doing all the same"
