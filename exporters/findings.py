@@ -129,7 +129,8 @@ KINDS: dict[str, _Kind] = {
         _W, "More models or adapters than the limit: the rest is counted as `other`.", "Raise `max_models`."),
 }  # fmt: skip
 
-_OF_NOTHING = frozenset({"empty_body", "no_records_yet"})
+OF_NOTHING = frozenset({"empty_body", "no_records_yet"})
+"""Reasons of a server that has counted nothing yet."""
 _OF_A_PART = frozenset({"documents_unread", "dropped_samples", "several_models", "many_engines"})
 
 GPU_KINDS: dict[str, _Kind] = {
@@ -216,7 +217,7 @@ def finding(reason: str, detail: str = "", *, remedy: str = "") -> Finding:
 
 def tell_of_nothing(findings: Iterable[Finding]) -> bool:
     """Whether the server answered, and has counted nothing so far."""
-    return any(f.reason in _OF_NOTHING for f in findings)
+    return any(f.reason in OF_NOTHING for f in findings)
 
 
 def tell_of_a_part(findings: Iterable[Finding]) -> bool:

@@ -7,6 +7,12 @@ from enum import StrEnum
 from math import isinf
 
 
+STICKS = "keeps its value when the server falls idle"
+"""Said of a gauge whose last value says nothing of now."""
+COUNTED_AT_FINISH = "added when a request finishes"
+"""Said of a counter that stands still while requests run, of a server that otherwise counts live."""
+
+
 class TokenTiming(StrEnum):
     LIVE = "live"
     FINISH = "finish"
@@ -40,7 +46,7 @@ class Refresh:
 
     def _idle(self) -> str:
         if isinf(self.idle_seconds):
-            return "keeps its value when the server falls idle"
+            return STICKS
         return f"once idle, within {self.idle_seconds:g} s" if self.idle_seconds else ""
 
 

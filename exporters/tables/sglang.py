@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from exporters.rhythm import Refresh, Rhythm, TokenTiming
+from exporters.rhythm import COUNTED_AT_FINISH, Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
     Document,
@@ -39,7 +39,7 @@ _SEVERAL = ("dp>=2",)
 _ONE_OF_SEVERAL = (
     "before 0.4.9.post6 data-parallel engines write over one another: what the one that reported last says"
 )
-_AT_FINISH = "added when a request finishes: what still runs is missing"
+_AT_FINISH = f"{COUNTED_AT_FINISH}: what still runs is missing"
 _LIVE_DECODE = Series("realtime_tokens_total", {"mode": "decode"})
 _PREFILLED = ("prefill_compute", "prefill_cache")
 _AGAIN = "tokens that are prefilled again after a retraction count again"
