@@ -101,6 +101,12 @@ def test_counters_that_fell_are_found_by_group(asked: Queried) -> None:
     assert asked.ask(promql.resets(["llm_preemptions_total"], ["node"], 360, there), time=str(AT)) == []
 
 
+def test_samples_of_the_first_metric_that_has_any_are_counted(asked: Queried) -> None:
+    query = promql.samples(["llm_up", "llm_preemptions_total", "llm_requests_running"], 35)
+    assert asked.number(query, time=str(AT)) == 2 * len(ODD), "those 20 and 30 s ago"
+    assert asked.ask(promql.samples(["llm_up"], 35), time=str(AT)) == []
+
+
 @pytest.mark.parametrize(
     "text",
     ['cluster="a"', ' cluster = "a" , team=~"x|y",z!~`\\d+`', "a!='it\\'s'", 'a="\\u00e9\\x41\\101\\n"'],
