@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import isinf
 
-
 STICKS = "keeps its value when the server falls idle"
 """Said of a gauge whose last value says nothing of now."""
 COUNTED_AT_FINISH = "added when a request finishes"
