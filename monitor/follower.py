@@ -101,8 +101,8 @@ class Follower:
     def problems(self) -> list[str]:
         """What keeps it from reading all there is."""
         holes = (
-            f"minutes of {server} on {node} from {moment(hole.since)} to {moment(hole.until)} could not be read, and "
-            f"are tried again: {hole.why}"
+            f"minutes of {server or 'the GPUs'} on {node} from {moment(hole.since)} to {moment(hole.until)} could "
+            f"not be read, and are tried again: {hole.why}"
             for (node, server), hole in self._holes.items()
         )
         return [*([self._waits_for] if self._waits_for else []), *holes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from exporters.schema import METRICS, Type
-from monitor.history.columns import ENGINE_COLUMNS, TARGET_COLUMNS
+from monitor.history.columns import ENGINE_COLUMNS, GPU_COLUMNS, TARGET_COLUMNS
 
 _UP = "llm_up"
 PRESENCE = (_UP, "llm_metrics_available", "inferwatch_finding", "llm_server_info", "llm_server_state")
@@ -27,3 +27,8 @@ COUNTERS = (_UP, *_OVERFLOW, *_of_type(Type.COUNTER), *_parts("bucket", "sum", "
 """With what says that there was a reading at all."""
 FALLING = (*_OVERFLOW, *_of_type(Type.COUNTER), *_parts("bucket"))
 """What falls at a restart; a histogram's count is its last bucket."""
+
+GPU_PRESENCE = ("inferwatch_gpu_available", "gpu_up", "gpu_info", "gpu_server_info")
+"""Whether GPUs were read, and what they and those on them are."""
+GPU_ALL = (*GPU_PRESENCE, *(name for name in GPU_COLUMNS if name not in GPU_PRESENCE))
+EVERY_SCRAPE = (*PRESENCE[:1], *GPU_PRESENCE[:1])

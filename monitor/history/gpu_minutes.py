@@ -41,7 +41,7 @@ def advance(state: State, gpu: GpuObservation, max_step: float, *, counted: bool
     if counted and _counters(gpu):
         increase, state.base = increase_since(state.base, gpu)
         add_increase(row, increase)
-    return Step(finished, changes(state, of, gpu.at, _facts(gpu), _EVENTS))
+    return Step(finished, changes(state, of, gpu.at, facts_of(gpu), _EVENTS))
 
 
 def _gauges(gpu: GpuObservation) -> dict[Key, float]:
@@ -49,7 +49,7 @@ def _gauges(gpu: GpuObservation) -> dict[Key, float]:
     return told | {("gpu_up", ""): float(gpu.up)}
 
 
-def _facts(gpu: GpuObservation) -> dict[str, str]:
+def facts_of(gpu: GpuObservation) -> dict[str, str]:
     driver = gpu.info.get("driver")
     return {"state": "up" if gpu.up else "down"} | ({"driver": driver} if driver else {})
 

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
+from exporters.observation import Series
 from monitor.follower import source_key
 from monitor.history.database import open_database, sqlite_url
 from monitor.history.store import Store
 from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Busy, TooMuch
+from monitor.sources.rebuild import Part
 from tests.monitor.following import config_of, followed, following
+from tests.monitor.gpu_data import H100, gathered, key, reading, uuid
 from tests.monitor.history import by_definition
-from tests.monitor.history.lives import END, copies, lives, steady
+from tests.monitor.history.lives import END, copies, lives, moments, read, scrape, server_of, steady
 from tests.monitor.history.openmetrics import written
 from tests.monitor.history.scraped import ONLY, START, Copies
 from tests.monitor.history.stored import everything, rows
@@ -27,6 +30,7 @@ FOR_EVER = "--storage.tsdb.retention.time=100y"
 LATE = END + 400.0
 """When nothing that concerns the windows to END is still to come."""
 MANY = 'server!~"on-edge|past-edge|each.+|restarts"'
+ENERGY = key("gpu_energy_joules_total")
 FEW = 'server=~"grow.+|restarts|ahead"'
 
 
@@ -269,3 +273,23 @@ async def test_a_history_that_is_replaced_meanwhile_is_read_again(prometheus: Pr
             await follower.run()
     starts = {start for _, start in rows(file_of(database), "target_minute")}
     assert starts == set(range(START, START + 1860, 60))
+
+
+async def test_gpus_and_which_servers_run_on_them_are_kept(database: Engine, tmp_path: Path) -> None:
+    """The server moves from GPU 0 to GPU 1 at 15:00, when it is restarted."""
+    server, scrapes = server_of("moved"), []
+    for at, _ in read(server, moments()):
+        on = {"0": "moved"} if at < 900 else {"1": "moved"}
+        told = gathered(START + at, *(reading(gpu, {ENERGY: 300 * at}) for gpu in "01"), node="n1", on=on)
+        gpus = [(Part(s), v) for gpu in told.gpus for s, v in gpu.values.items()]
+        available = Part(Series("inferwatch_gpu_available", (("node", "n1"),))), 1.0
+        scrapes.append(scrape(at, [*server.read(), available, *gpus]))
+    with prometheus_with({ONLY: scrapes}, tmp_path) as prometheus:
+        await followed(prometheus.url, database, LATE)
+    stored = rows(file_of(database), "gpu_minute")
+    assert [row["energy_joules"] for (of, start), row in stored.items() if start == START + 600] == [18_000, 18_000]
+    found = everything(file_of(database))
+    [moved] = [event for event in found["events"] if event[2] == "gpus"]
+    assert moved[1:] == (START + 922.5, "gpus", f"{uuid('0')} {H100['name']}", f"{uuid('1')} {H100['name']}")
+    [engine] = [told for told in found["series"] if told[1] == "engine"]
+    assert engine[9]["gpu"] == H100["name"]

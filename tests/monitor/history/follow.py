@@ -20,4 +20,5 @@ async def main(database: str, url: str, backfill: float = 3600.0) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    asyncio.run(main(*sys.argv[1:3], *map(float, sys.argv[3:])))
+    database, prometheus, *backfill = sys.argv[1:]
+    asyncio.run(main(database, prometheus, *map(float, backfill)))
