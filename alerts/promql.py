@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import NewType
+
+from exporters.exposition import format_bound
 
 Matcher = NewType("Matcher", str)
 """One comparison within a selector's braces, such as `node="gpu-1"`."""
@@ -46,6 +49,14 @@ def one_of(label: str, values: Iterable[str]) -> Matcher:
     return equals(label, known[0]) if len(known) == 1 else Matcher(f"{label}=~{quoted('|'.join(map(literal, known)))}")
 
 
+def none_of(label: str, values: Iterable[str]) -> Matcher:
+    return Matcher(f"{label}!~{quoted('|'.join(map(literal, sorted(set(values)))))}")
+
+
+def containing(label: str, text: str) -> Matcher:
+    return Matcher(f"{label}=~{quoted(f'.*{literal(text)}.*')}")
+
+
 def quoted(text: str) -> str:
     return '"' + "".join(map(_escaped, text)) + '"'
 
@@ -78,6 +89,106 @@ def resets(names: Sequence[str], by: Sequence[str], seconds: float, *more: Match
 def samples(names: Sequence[str], seconds: float, *more: Matcher) -> str:
     """How many samples the first of these metrics that has any has within the last `seconds`."""
     return " or ".join(f"sum({over_time('count', selector([name], *more), seconds)})" for name in names)
+
+
+class Binary(str):
+    """Two expressions with an operator between them: stands in parentheses within another."""
+
+    __slots__ = ()
+
+
+def series(name: str, *more: Matcher) -> str:
+    return name + ("{" + ",".join(more) + "}" if more else "")
+
+
+def call(function: str, *arguments: str) -> str:
+    return f"{function}({', '.join(arguments)})"
+
+
+def number(value: Decimal | float) -> str:
+    """Without an exponent and without the dust of binary fractions."""
+    return format(Decimal(str(value)).normalize(), "f")
+
+
+def aggregate(function: str, by: Sequence[str], of: str) -> str:
+    return f"{function} by ({', '.join(by)}) ({of})"
+
+
+def without(function: str, labels: Sequence[str], of: str) -> str:
+    """Over the series that differ in these labels alone."""
+    return f"{function} without ({', '.join(labels)}) ({of})"
+
+
+def offset(of: str, seconds: float) -> str:
+    """`of` as it was then; a selector, or its raw samples."""
+    return f"{of} offset {_duration(seconds)}" if seconds else of
+
+
+def binary(left: str, operator: str, right: str, *, on: Sequence[str] | None = None, group: str = "") -> Binary:
+    """`group` is `left` or `right`, the side that has many series for one of the other."""
+    matching = "" if on is None else f" on ({', '.join(on)})"
+    grouping = f" group_{group} ()" if group else ""
+    return Binary(f"{_operand(left)} {operator}{matching}{grouping} {_operand(right)}")
+
+
+def first_of(*parts: str, on: Sequence[str] | None = None) -> str:
+    """Of each group the first that has a value."""
+    return _chain(parts, "or" if on is None else f"or on ({', '.join(on)})")
+
+
+def all_of(*parts: str) -> str:
+    """The first, where all have a value."""
+    return _chain(parts, "and")
+
+
+def _chain(parts: Sequence[str], operator: str) -> str:
+    return parts[0] if len(parts) == 1 else Binary(f" {operator} ".join(map(_operand, parts)))
+
+
+def larger(left: str, right: str) -> str:
+    """Of each pair, or the one that there is."""
+    return first_of(binary(left, ">", right), right, left)
+
+
+def labelled(of: str, label: str, value: str) -> str:
+    """With this label, whatever the others are."""
+    return call("label_replace", of, quoted(label), quoted(value), quoted(""), quoted(""))
+
+
+def at_bound(bound: float) -> Matcher:
+    """`le` in either spelling: Prometheus 2 keeps the `1` of a page, Prometheus 3 makes `1.0` of it."""
+    return one_of("le", _spellings(bound))
+
+
+def among_bounds(bounds: Iterable[float]) -> Matcher:
+    return one_of("le", [spelling for bound in bounds for spelling in _spellings(bound)])
+
+
+def canonical_bound(of: str) -> str:
+    """`le` as the sidecar and Prometheus 3 write it."""
+    return call("label_replace", of, quoted("le"), quoted("$1.0"), quoted("le"), quoted("([0-9]+)"))
+
+
+def first_listed(of: str, label: str, listed_in: str, among: Iterable[float]) -> str:
+    """With `label` set to the first of the bounds listed in another label that is `among` these; not set if none is."""
+    wanted = "|".join(literal(format_bound(bound)) for bound in among)
+    pattern = f"(?:[^,]+,)*?({wanted})(?:,.*)?"
+    return call("label_replace", of, quoted(label), quoted("$1"), quoted(listed_in), quoted(pattern))
+
+
+def unless_between(of: str, start: float, end: float) -> str:
+    """Nothing while the evaluation's time is after `start` and before `end`."""
+    between = binary(binary(call("vector", call("time")), ">", number(start)), "<", number(end))
+    return binary(of, "unless", between, on=())
+
+
+def _spellings(bound: float) -> list[str]:
+    text = format_bound(bound)
+    return sorted({text, text.removesuffix(".0")})
+
+
+def _operand(text: str) -> str:
+    return f"({text})" if isinstance(text, Binary) else text
 
 
 def _duration(seconds: float) -> str:

@@ -1,0 +1,1 @@
+"""Recording and alerting rules from objectives: pure, spec in, text out."""

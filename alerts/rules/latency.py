@@ -1,0 +1,77 @@
+"""Counts of requests below a latency, estimated for tickets and budgets, certain for pages."""
+
+from __future__ import annotations
+
+from alerts import promql
+from alerts.burn import SLICE
+from alerts.rules.model import Recording
+from alerts.rules.scope import HELD_SECONDS, RECENT, Scope
+from alerts.slo.spec import LatencyBelow
+from exporters.schema import PHASES
+
+QUEUED_BEFORE_THE_CLOCK = {"ttft": "lmdeploy", "e2e": "lmdeploy"}
+"""By phase: whose clock starts after its API process's queue, so that nothing is known while requests wait there."""
+
+
+def latency_rules(scope: Scope, indicator: LatencyBelow) -> list[Recording]:
+    count = scope.increase(f"{PHASES[indicator.phase].metric}_count")
+    good = scope.increase(f"{PHASES[indicator.phase].metric}_bucket", promql.at_bound(indicator.below))
+    queued = _queued(scope, indicator.phase)
+    if queued is None:
+        return _rules(scope, count, good, _certain(scope, indicator, count))
+    judged_count, judged_good, judged_certain = (
+        promql.binary(of, "unless", queued, on=scope.target) for of in (count, good, _certain(scope, indicator, count))
+    )
+    unknown = scope.sum(promql.binary(count, "and", queued, on=scope.target))
+    if scope.slo.unknown == "exclude":
+        return [*_rules(scope, judged_count, judged_good, judged_certain), scope.counted("unknown", unknown)]
+    return _with_unknown_as_bad(scope, count, judged_good, judged_certain, unknown)
+
+
+def _rules(scope: Scope, count: str, good: str, certain: str) -> list[Recording]:
+    known = promql.call("clamp_min", scope.sum(certain), "0")
+    return [
+        scope.counted("total", scope.sum(count)),
+        scope.counted("bad", scope.minus(scope.recorded("total", RECENT), scope.sum(good))),
+        scope.counted("certain", scope.or_none(known)),
+    ]
+
+
+def _with_unknown_as_bad(scope: Scope, count: str, good: str, certain: str, unknown: str) -> list[Recording]:
+    known = promql.call("clamp_min", scope.sum(certain), "0")
+    of_unknown = scope.or_none(scope.recorded("unknown", RECENT))
+    return [
+        scope.counted("total", scope.sum(count)),
+        scope.counted("unknown", unknown),
+        scope.counted("bad", scope.minus(scope.recorded("total", RECENT), scope.or_none(scope.sum(good)))),
+        scope.counted("certain", scope.plus(scope.or_none(known), of_unknown)),
+    ]
+
+
+def _queued(scope: Scope, phase: str) -> str | None:
+    """Servers at which requests waited before the clock, if the objective may be about any such."""
+    framework = QUEUED_BEFORE_THE_CLOCK.get(phase)
+    if framework is None or framework not in scope.slo.select.get("framework", (framework,)):
+        return None
+    waiting = scope.metric("llm_requests_waiting_api", promql.equals("framework", framework))
+    return promql.binary(promql.over_time("max", waiting, SLICE), ">", "0")
+
+
+def _certain(scope: Scope, indicator: LatencyBelow, count: str) -> str:
+    """Of each engine: what lies beyond its first own bound at or above the threshold.
+
+    What lies beyond its largest bound is among it if that bound reaches the threshold. Where the bounds changed within
+    the window two bounds are found; what lies beyond the larger is certain for both.
+    """
+    phase = PHASES[indicator.phase]
+    bounds = [b for b in phase.grid if b >= indicator.below]
+    buckets = scope.increase(f"{phase.metric}_bucket", promql.among_bounds(bounds), by=("le",))
+    keys = (*scope.engine, "le")
+    at_own = promql.binary(promql.canonical_bound(buckets), "and", _own_bound(scope, phase.name, bounds), on=keys)
+    return promql.aggregate("min", scope.engine, promql.binary(count, "-", at_own, on=scope.engine, group="right"))
+
+
+def _own_bound(scope: Scope, phase: str, bounds: list[float]) -> str:
+    """Servers that went away count as long as their requests do."""
+    info = scope.metric("llm_latency_native_bounds_info", promql.equals("phase", phase))
+    return promql.first_listed(promql.over_time("last", info, HELD_SECONDS), "le", "bounds", bounds)

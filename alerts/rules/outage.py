@@ -1,0 +1,34 @@
+"""Minutes in which none of the servers that served a group was up."""
+
+from __future__ import annotations
+
+from alerts import promql
+from alerts.burn import HOUR, MINUTE, SLICE
+from alerts.rules.model import Recording
+from alerts.rules.scope import EACH_MINUTE, RECENT, Scope, within
+
+
+def outage_rules(scope: Scope) -> list[Recording]:
+    """A server that is down does not say what it serves: that is remembered as long as it is configured.
+
+    A server whose sidecar is gone too, or that is configured no more, is neither up nor down.
+    """
+    up = promql.aggregate("max", scope.target, promql.over_time("max", promql.series("llm_up"), MINUTE))
+    now = promql.over_time("last", scope.metric("llm_server_info"), SLICE)
+    labels = tuple(dict.fromkeys((*scope.target, *scope.groups)))
+    before = promql.over_time("last", scope.recorded("server", EACH_MINUTE), HOUR)
+    configured = promql.binary(before, "and", promql.series("llm_up"), on=scope.target)
+    served = promql.first_of(promql.aggregate("group", labels, now), configured, on=scope.target)
+    known = promql.binary(scope.recorded("server", EACH_MINUTE), "*", up, on=scope.target, group="left")
+    down = promql.binary("1", "-", promql.aggregate("max", scope.groups, known))
+    return [
+        scope.rule("server", EACH_MINUTE, served),
+        scope.rule("outage", EACH_MINUTE, scope.outside_maintenance(down)),
+        scope.rule("outage", RECENT, _minutes(scope)),
+    ]
+
+
+def _minutes(scope: Scope) -> str:
+    """By their average, as an evaluation may be missed."""
+    average = promql.over_time("avg", scope.recorded("outage", EACH_MINUTE), within(SLICE))
+    return promql.binary(average, "*", promql.number(SLICE // MINUTE))

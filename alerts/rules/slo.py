@@ -1,0 +1,55 @@
+"""All rules of a file of objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alerts.burn import MINUTE, SLICE, BurnWindow
+from alerts.rules.availability import availability_rules
+from alerts.rules.burn import NAMES, burn_alert, ratio_kind
+from alerts.rules.latency import latency_rules
+from alerts.rules.model import Recording, RuleGroup
+from alerts.rules.outage import outage_rules
+from alerts.rules.scope import RECENT, Scope
+from alerts.rules.slices import slice_rules
+from alerts.rules.windows import lengths, ratio_rule, sum_rules
+from alerts.slo.spec import Slo, Specs
+
+
+def slo_groups(specs: Specs) -> list[RuleGroup]:
+    scopes = [Scope(slo, specs.user_labels) for slo in specs.slos]
+    return [group for scope in scopes for group in groups_of(scope, scope.slo.burn_windows()[0])]
+
+
+def groups_of(scope: Scope, windows: Sequence[BurnWindow]) -> list[RuleGroup]:
+    counts = [*_counts(scope), *outage_rules(scope)]
+    kinds = [r.record.removeprefix("inferwatch:slo_").split(":")[0] for r in counts if r.record.endswith(f":{RECENT}")]
+    ratios = [ratio_rule(scope, kind, seconds) for kind, seconds in _ratios(scope, windows)]
+    alerts = [burn_alert(scope, s, of) for s in NAMES if (of := [w for w in windows if w.severity == s])]
+    return [
+        RuleGroup(f"slo-{scope.slo.name}", MINUTE, (*counts, *ratios, *alerts)),
+        RuleGroup(f"slo-{scope.slo.name}-windows", SLICE, tuple(sum_rules(scope, kinds, lengths(windows)))),
+    ]
+
+
+def _counts(scope: Scope) -> list[Recording]:
+    indicator = scope.slo.indicator
+    if indicator.latency:
+        return latency_rules(scope, indicator.latency)
+    return slice_rules(scope, indicator.slices) if indicator.slices else availability_rules(scope)
+
+
+def _ratios(scope: Scope, windows: Sequence[BurnWindow]) -> list[tuple[str, int]]:
+    """What is bad over every window, and over those of pages also what is certainly bad."""
+    found = [("bad", seconds) for seconds in lengths(windows)]
+    certain = [w for w in windows if ratio_kind(scope, w.severity) != "bad"]
+    return [*found, *(("certain", seconds) for seconds in lengths(certain))]
+
+
+def left_out(slo: Slo) -> list[str]:
+    """Warnings of burn windows that can never fire."""
+    return [
+        f"{slo.name}: {w.factor}x over {w.long // MINUTE} min is left out: with an objective of {slo.objective} not "
+        f"even all requests being bad burn that fast"
+        for w in slo.burn_windows()[1]
+    ]
