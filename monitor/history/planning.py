@@ -31,6 +31,11 @@ class Span:
     def windows(self) -> int:
         return (self.until - self.since) // self.tier.seconds
 
+    def slices(self, most_windows: float) -> Iterator[Span]:
+        length = int(min(most_windows * self.tier.seconds, self.until - self.since))
+        for since in range(self.since, self.until, max(1, length)):
+            yield replace(self, since=since, until=min(self.until, since + length))
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

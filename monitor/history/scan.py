@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any, cast
@@ -16,6 +17,7 @@ from sqlalchemy import (
     LargeBinary,
     Select,
     Text,
+    bindparam,
     select,
 )
 from sqlalchemy import cast as sql_cast
@@ -26,6 +28,7 @@ from monitor.history import tables
 from monitor.history.cells import Columns
 from monitor.history.packed import Ints
 from monitor.history.planning import Span
+from monitor.history.postgres import is_postgres
 from monitor.history.retention import horizon
 from monitor.history.tables import Tier, rows_table
 
@@ -33,14 +36,20 @@ KEY = ("series_id", "start")
 LENGTH = "length"
 """Of the row's window, in seconds."""
 _BLOCK = 1000
+_SLICE = 2000
+"""Rows that lie near each other in the file, since they are written in order of time: SQLite's cache holds their pages.
+Read series by series, all of a longer time would bring each page in once for each series."""
 
 
 def scan(connection: Connection, scope: Scope, spans: Iterable[Span], names: Sequence[str], ids: Ints) -> Columns:
     """The rows of these series, in order of `ids` and of time, with `series` (its place in `ids`), start and length."""
     read: list[list[Any]] = [[] for _ in (*KEY, *names)]
     length: list[int] = []
+    at_once = math.inf if is_postgres(connection) else max(1, _SLICE // max(1, len(ids)))
     for span in spans:
-        _read(connection, _wanted(scope, span, names, ids.tolist()), read)
+        wanted = _wanted(scope, span.tier, names, ids.tolist())
+        for part in span.slices(at_once):
+            _read(connection, wanted, {"since": part.since, "until": part.until}, read)
         length += [span.tier.seconds] * (len(read[0]) - len(length))
     kinds = rows_table(scope, Tier.MINUTE).c
     columns = {name: _array(column, kinds[name].type) for name, column in zip((*KEY, *names), read, strict=True)}
@@ -49,22 +58,22 @@ def scan(connection: Connection, scope: Scope, spans: Iterable[Span], names: Seq
     return {name: column[order] for name, column in columns.items()}
 
 
-def _wanted(scope: Scope, span: Span, names: Sequence[str], ids: Sequence[int]) -> Select[Any]:
-    table = rows_table(scope, span.tier)
-    wanted = select(*(_readable(table.c[name]) for name in (*KEY, *names)))
-    return wanted.where(table.c.series_id.in_(ids), table.c.start >= span.since, table.c.start < span.until)
+def _wanted(scope: Scope, tier: Tier, names: Sequence[str], ids: Sequence[int]) -> Select[Any]:
+    c = rows_table(scope, tier).c
+    wanted = select(*(_readable(c[name]) for name in (*KEY, *names)))
+    return wanted.where(c.series_id.in_(ids), c.start >= bindparam("since"), c.start < bindparam("until"))
 
 
-def _read(connection: Connection, wanted: Select[Any], columns: Sequence[list[Any]]) -> None:
+def _read(connection: Connection, wanted: Select[Any], within: dict[str, int], columns: Sequence[list[Any]]) -> None:
     """Adds to the columns, in blocks that are soon done with: that spares the memory and the garbage collector."""
-    result = cast("CursorResult[Any]", connection.execute(wanted))
+    result = cast("CursorResult[Any]", connection.execute(wanted, within))
     driver_error = connection.dialect.loaded_dbapi.Error
     try:
         while block := result.cursor.fetchmany(_BLOCK):
             for number, column in enumerate(columns):
                 column.extend(map(itemgetter(number), block))
     except driver_error as cause:
-        raise DBAPIError(str(wanted), None, cause) from cause
+        raise DBAPIError(str(wanted), within, cause) from cause
     finally:
         result.close()
 
