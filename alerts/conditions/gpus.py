@@ -1,0 +1,145 @@
+"""What can be wrong with a GPU."""
+
+from __future__ import annotations
+
+from alerts.burn import DAY, MINUTE
+from alerts.conditions.condition import Condition, Limit, Severity
+from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
+from exporters.gpu.xids import XIDS, Class
+
+_GPU = ("node", "uuid")
+_EVENT = Limit("events in the last", 10 * MINUTE, "seconds", "an event is no state: the alert ends by itself after it")
+
+
+def _xids(kind: Class) -> Match:
+    if kind is Class.OTHER:
+        return Match("xid", tuple(map(str, sorted(XIDS))), "is_not")
+    return Match("xid", tuple(str(number) for number, xid in sorted(XIDS.items()) if xid.kind is kind))
+
+
+def _xid_condition(name: str, severity: Severity, kind: Class, meaning: str) -> Condition:
+    return Condition(
+        name=name,
+        severity=severity,
+        meaning=meaning,
+        summary="GPU {gpu} on {node} reported XID {xid}",
+        expression=Rise("gpu_xid_errors_total", _EVENT.seconds, (_xids(kind),), born_on=_GPU).above(0),
+        limits=(_EVENT,),
+    )
+
+
+XID_HARDWARE = _xid_condition(
+    "GpuXidHardware", "page", Class.HARDWARE, "The driver reported an error that condemns the hardware."
+)
+XID_RECOVERED = _xid_condition(
+    "GpuXidRecovered", "ticket", Class.RECOVERED, "The driver reported an error that it could contain."
+)
+XID_APPLICATION = _xid_condition(
+    "GpuXidApplication", "ticket", Class.APPLICATION, "The driver reported an error of a program on the GPU."
+)
+XID_UNKNOWN = _xid_condition(
+    "GpuXidUnknown", "ticket", Class.OTHER, "The driver reported an error whose number is not known here."
+)
+
+ECC = Condition(
+    name="GpuEccUncorrected",
+    severity="page",
+    meaning="Memory of the GPU lost data.",
+    summary="GPU {gpu} on {node}: {value} uncorrected ECC errors in 10 minutes",
+    expression=Merged(
+        "sum",
+        Rise("gpu_ecc_errors_total", _EVENT.seconds, (Match("kind", ("uncorrected",)),)),
+        without=("kind",),
+    ).above(0),
+    limits=(_EVENT,),
+)
+
+ROW_REMAP = Condition(
+    name="GpuRowRemapFailed",
+    severity="ticket",
+    meaning="A broken memory row could not be replaced: no spare ones are left. It stays so until the GPU is replaced.",
+    summary="A GPU on {node} ({uuid}) has no spare memory rows left",
+    expression=Merged("max", Now("inferwatch_gpu_finding", (Match("reason", ("gpu_row_remap_failed",)),)), by=_GPU),
+    hold=Limit("for", 5 * MINUTE, "seconds", "it does not pass, and no minute counts"),
+)
+
+_THROTTLE_WINDOW = Limit("over", 15 * MINUTE, "seconds", "a hot moment is not worth a ticket")
+_THROTTLED = Limit("share of time held down above", 0.1, "ratio", "a tenth of the time shows in tokens per second")
+SLOWED = Condition(
+    name="GpuSlowedDown",
+    severity="ticket",
+    meaning="The GPU's clocks are held down because it is too hot, or because its power supply says so.",
+    summary="GPU {gpu} on {node} is slowed down {value} of the time ({reason})",
+    expression=Rise(
+        "gpu_throttled_seconds_total",
+        _THROTTLE_WINDOW.seconds,
+        (Match("reason", ("hw_thermal", "power_brake", "sw_thermal", "thermal")),),
+    )
+    .per(_THROTTLE_WINDOW.value)
+    .above(_THROTTLED.value),
+    limits=(_THROTTLE_WINDOW, _THROTTLED),
+    hold=Limit("for", 5 * MINUTE, "seconds", "the first readings of a GPU are few"),
+    keep=Limit("kept firing after it", 15 * MINUTE, "seconds", "heat comes and goes with the load"),
+    value="ratio",
+)
+
+_LINK_WINDOW = Limit("over", 15 * MINUTE, "seconds", "errors come in bursts")
+_RECOVERIES = Limit("recoveries above", 0, "", "each retrains a link, and every collective waits for it")
+_RESENT = Limit("CRC errors and replays, at least", 100, "", "these are repaired by sending again: only many cost time")
+
+
+def _link_errors(*kinds: str) -> Expression:
+    rise = Rise("gpu_nvlink_errors_total", _LINK_WINDOW.seconds, (Match("kind", kinds),))
+    return Merged("sum", rise, without=("kind",))
+
+
+NVLINK = Condition(
+    name="NvlinkErrors",
+    severity="ticket",
+    meaning="Links between GPUs make errors: tensor parallel servers get slow, or hang.",
+    summary="NVLink of GPU {gpu} on {node}: {value} errors in 15 minutes",
+    expression=_link_errors("recovery")
+    .above(_RECOVERIES.value)
+    .otherwise(_link_errors("crc", "replay").at_least(_RESENT.value)),
+    limits=(_LINK_WINDOW, _RECOVERIES, _RESENT),
+)
+
+LOST = Condition(
+    name="GpuLost",
+    severity="page",
+    meaning="A GPU that was there does not answer any more.",
+    summary="GPU {gpu} on {node} is lost ({uuid})",
+    expression=Now("gpu_up").equal(0),
+    hold=Limit("for", 2 * MINUTE, "seconds", "a call may hang in the driver for a moment"),
+)
+
+_IDLE_WINDOW = Limit("mean over", DAY, "seconds", "a quiet night is not idle, a day is")
+_IDLE = Limit("utilisation below", 0.01, "ratio", "a probe, or a driver's own work")
+_TAKEN = Limit("memory in use above", 0.1, "ratio", "somebody holds it")
+
+
+def _used() -> Expression:
+    """MIG instances have no utilisation, but activity; a GPU has both."""
+    utilisation = Over("avg", "gpu_utilization_ratio", _IDLE_WINDOW.seconds)
+    return utilisation.otherwise(Over("avg", "gpu_sm_active_ratio", _IDLE_WINDOW.seconds))
+
+
+def _a_day_ago() -> Expression:
+    return Over("max", "gpu_up", 10 * MINUTE, ago=_IDLE_WINDOW.seconds - 10 * MINUTE)
+
+
+IDLE = Condition(
+    name="GpuIdle",
+    severity="ticket",
+    meaning="Somebody holds the GPU's memory, and it computed nothing for a day.",
+    summary="GPU {gpu} on {node} is allocated and was used {value} of the last day",
+    expression=_used()
+    .below(_IDLE.value)
+    .where(Now("gpu_memory_used_bytes").per(Now("gpu_memory_total_bytes")).above(_TAKEN.value))
+    .where(_a_day_ago()),
+    limits=(_IDLE_WINDOW, _IDLE, _TAKEN),
+    hold=Limit("for", 5 * MINUTE, "seconds", "one reading of memory is not enough"),
+    value="ratio",
+)
+
+GPUS = (XID_HARDWARE, XID_RECOVERED, XID_APPLICATION, XID_UNKNOWN, ECC, ROW_REMAP, SLOWED, NVLINK, LOST, IDLE)

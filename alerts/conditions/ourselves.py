@@ -1,0 +1,62 @@
+"""What can be wrong with inferwatch itself."""
+
+from __future__ import annotations
+
+from alerts.burn import DAY, HOUR, MINUTE
+from alerts.conditions.condition import Condition, Limit
+from alerts.conditions.expression import Always, Merged, Now, Over
+
+_SCRAPED = ("job", "instance")
+_REMEMBERED = Limit(
+    "remembered for", DAY, "seconds", "what does not answer does not say what it is: that is known from before"
+)
+SIDECAR = Condition(
+    name="SidecarDown",
+    severity="page",
+    meaning="A process of inferwatch does not answer: no other alert can tell of its servers and GPUs.",
+    summary="inferwatch on {node} ({instance}) does not answer",
+    expression=Merged("max", Over("last", "inferwatch_build_info", _REMEMBERED.seconds), by=("node", *_SCRAPED)).where(
+        Now("up").equal(0), on=_SCRAPED
+    ),
+    limits=(_REMEMBERED,),
+    hold=Limit("for", 5 * MINUTE, "seconds", "an upgrade restarts it"),
+)
+
+_DAY_BEFORE = Limit("more than a day before, at most over", HOUR, "seconds", "one that is known is not new")
+UNMAPPED = Condition(
+    name="UnmappedFamilies",
+    severity="ticket",
+    meaning="The server shows metrics that inferwatch does not know, more than a day before: mostly it was upgraded.",
+    summary="{server} on {node} has {value} metric families that are not known",
+    expression=Now("inferwatch_unmapped_families")
+    .above(0)
+    .unless(
+        Now("inferwatch_unmapped_families").at_most(
+            Over("max", "inferwatch_unmapped_families", _DAY_BEFORE.seconds, ago=DAY)
+        )
+    ),
+    limits=(_DAY_BEFORE,),
+    hold=Limit("for", 15 * MINUTE, "seconds", "a rolling upgrade is under way"),
+)
+
+_LAG = Limit("behind by more than", 5 * MINUTE, "seconds", "a minute is written when it is over, within two more")
+LAGGING = Condition(
+    name="HistoryLagging",
+    severity="ticket",
+    meaning="Minutes are not written to the history: budgets and reports stand still.",
+    summary="The history of {node} lies {value} behind",
+    expression=Now("inferwatch_history_lag_seconds").above(_LAG.value),
+    limits=(_LAG,),
+    hold=Limit("for", 5 * MINUTE, "seconds", "a restart of the database passes by itself; minutes wait for 4 hours"),
+    value="seconds",
+)
+
+WATCHDOG = Condition(
+    name="Watchdog",
+    severity="none",
+    meaning="Always fires. A dead man's switch elsewhere tells when it does not arrive any more.",
+    summary="Alerts are evaluated and sent",
+    expression=Always(),
+)
+
+OURSELVES = (SIDECAR, UNMAPPED, LAGGING, WATCHDOG)

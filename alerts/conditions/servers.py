@@ -1,0 +1,217 @@
+"""What can be wrong with an inference server."""
+
+from __future__ import annotations
+
+from alerts.burn import DAY, MINUTE
+from alerts.conditions.condition import Condition, Limit
+from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
+from exporters.findings import OF_NOTHING
+from exporters.schema import IDENTITY, Scope
+
+TARGET = IDENTITY[Scope.TARGET]
+_KEPT = Limit("kept firing after it", 10 * MINUTE, "seconds", "load comes in waves: one alert, not one for each")
+_A_MOMENT = Limit("for", 5 * MINUTE, "seconds", "a server that was just started has few readings to average")
+
+_DOWN_WINDOW = Limit(
+    "share of time up, over", 6 * MINUTE, "seconds",
+    "a crash loop is up for a moment between two crashes, and is down all the same",
+)  # fmt: skip
+_DOWN = Limit("below", 0.5, "ratio", "down for most of the window")
+DOWN = Condition(
+    name="ServerDown",
+    severity="page",
+    meaning="The server does not answer HTTP at all, or only now and then.",
+    summary="{server} on {node} is down: up {value} of the last 6 minutes",
+    expression=Over("avg", "llm_up", _DOWN_WINDOW.seconds).below(_DOWN.value),
+    limits=(_DOWN_WINDOW, _DOWN),
+    hold=Limit("for", 5 * MINUTE, "seconds", "an ordinary restart loads its model within minutes and is no alert"),
+    value="ratio",
+)
+
+METRICS_MISSING = Condition(
+    name="MetricsMissing",
+    severity="ticket",
+    meaning="The server answers, and its engine metrics cannot be read: nothing else is known of it.",
+    summary="{server} on {node} is up, but its metrics cannot be read",
+    expression=Now("llm_up")
+    .equal(1)
+    .where(Now("llm_metrics_available").equal(0))
+    .unless(Now("inferwatch_finding", (Match("reason", tuple(sorted(OF_NOTHING))),)), on=TARGET),
+    hold=Limit("for", 10 * MINUTE, "seconds", "a server that starts answers before its engine has metrics"),
+)
+
+_SATURATED_WINDOW = Limit("mean over", 10 * MINUTE, "seconds", "a single long prompt fills the cache for a moment")
+_SATURATED = Limit("KV cache in use above", 0.95, "ratio", "what is left holds no further request of usual length")
+_QUEUED = Limit("requests waiting above", 1, "", "a full cache that nobody waits for is a cache well used")
+_AT_LIMIT = Limit(
+    "unless running, of the largest batch, at least", 0.95, "ratio", "then they wait for a place in the batch"
+)
+
+
+def _of_window(metric: str) -> Expression:
+    return Over("avg", metric, _SATURATED_WINDOW.seconds)
+
+
+KV_SATURATED = Condition(
+    name="KvCacheSaturated",
+    severity="ticket",
+    meaning="Requests wait because the KV cache is full.",
+    summary="KV cache of {model} at {server} is {value} full while requests wait",
+    expression=_of_window("llm_kv_cache_utilization_ratio")
+    .above(_SATURATED.value)
+    .where(_of_window("llm_requests_waiting").above(_QUEUED.value))
+    .where(Rise("llm_generation_tokens_total", _SATURATED_WINDOW.seconds).above(0))
+    .unless(
+        _of_window("llm_requests_running").at_least(_of_window("llm_requests_running_limit").times(_AT_LIMIT.value))
+    ),
+    limits=(_SATURATED_WINDOW, _SATURATED, _QUEUED, _AT_LIMIT),
+    hold=_A_MOMENT,
+    keep=_KEPT,
+    value="ratio",
+)
+
+_QUEUE_WINDOW = Limit("mean over", 10 * MINUTE, "seconds", "and the same time before it, to compare with")
+_LONG = Limit("requests waiting above", 10, "", "a short queue is how batches are filled")
+_GROWTH = Limit("times the mean before, above", 1.5, "", "arrivals outrun the server, it is no ripple")
+QUEUE_GROWING = Condition(
+    name="QueueGrowing",
+    severity="ticket",
+    meaning="More requests arrive than the server works off.",
+    summary="{value} requests wait at {server} for {model}, and the queue grows",
+    expression=Now("llm_requests_waiting")
+    .above(_LONG.value)
+    .where(
+        Over("avg", "llm_requests_waiting", _QUEUE_WINDOW.seconds).above(
+            Over("avg", "llm_requests_waiting", _QUEUE_WINDOW.seconds, ago=_QUEUE_WINDOW.seconds).times(_GROWTH.value)
+        )
+    ),
+    limits=(_QUEUE_WINDOW, _LONG, _GROWTH),
+    hold=_A_MOMENT,
+    keep=_KEPT,
+)
+
+_PREEMPTION_WINDOW = Limit("over", 15 * MINUTE, "seconds", "long enough that requests finish within it")
+_PREEMPTED = Limit(
+    "preemptions per finished request, above", 0.1, "ratio", "each throws work away that is done again: a tenth shows"
+)
+_PREEMPTIONS = Limit("preemptions, at least", 10, "", "fewer say nothing of the load")
+PREEMPTIONS = Condition(
+    name="PreemptionsFrequent",
+    severity="ticket",
+    meaning="Requests are thrown out of the batch and worked on again, because the KV cache is too small for the load.",
+    summary="{server} preempts: {value} preemptions per finished request of {model}",
+    expression=Rise("llm_preemptions_total", _PREEMPTION_WINDOW.seconds)
+    .per(Merged("sum", Rise("llm_requests_finished_total", _PREEMPTION_WINDOW.seconds), without=("reason",)))
+    .above(_PREEMPTED.value)
+    .where(Rise("llm_preemptions_total", _PREEMPTION_WINDOW.seconds).at_least(_PREEMPTIONS.value)),
+    limits=(_PREEMPTION_WINDOW, _PREEMPTED, _PREEMPTIONS),
+    hold=_A_MOMENT,
+    keep=_KEPT,
+    value="ratio",
+)
+
+_BEFORE = Limit("against the time before it, over", DAY, "seconds", "its own past, day and night in it")
+_HIT_WINDOW = Limit("over", 30 * MINUTE, "seconds", "a cache that was emptied by a restart has filled again")
+_COLLAPSE = Limit("hit ratio, of that before, below", 0.5, "ratio", "half of it is no change of the hour")
+_WORTH = Limit("hit ratio before, above", 0.2, "ratio", "a cache that never helped cannot fail")
+_LOOKED_UP = Limit("tokens looked up, at least", 100_000, "tokens", "fewer are a handful of prompts")
+
+
+def _hits(window: int, ago: int = 0) -> Expression:
+    hits = Rise("llm_prefix_cache_hit_tokens_total", window, ago=ago)
+    return hits.per(Rise("llm_prefix_cache_query_tokens_total", window, ago=ago))
+
+
+PREFIX_HITS = Condition(
+    name="PrefixHitsCollapsed",
+    severity="ticket",
+    meaning="The prefix cache finds far less than it used to: the same prompts cost more.",
+    summary="Prefix-cache hits of {model} at {server} fell to {value}",
+    expression=_hits(_HIT_WINDOW.seconds)
+    .below(_hits(_BEFORE.seconds, _HIT_WINDOW.seconds).times(_COLLAPSE.value))
+    .where(_hits(_BEFORE.seconds, _HIT_WINDOW.seconds).above(_WORTH.value))
+    .where(Rise("llm_prefix_cache_query_tokens_total", _HIT_WINDOW.seconds).at_least(_LOOKED_UP.value)),
+    limits=(_HIT_WINDOW, _BEFORE, _COLLAPSE, _WORTH, _LOOKED_UP),
+    hold=_A_MOMENT,
+    keep=_KEPT,
+    value="ratio",
+)
+
+_LATENCY_WINDOW = Limit("mean over", 30 * MINUTE, "seconds", "longer than a burst; a worse one burns an SLO")
+_TWICE = Limit("times the mean before, above", 2, "", "by the hour it varies less")
+_ENOUGH = Limit("observations in the window, at least", 100, "", "a mean of fewer is chance")
+_PAST = Limit("observations before, at least", 1000, "", "a past to compare with")
+_SLOW_START = Limit("and above", 0.2, "seconds", "nobody notices what is faster")
+_SLOW_TOKENS = Limit("and above", 0.02, "seconds", "nobody reads 50 tokens a second")
+
+
+def _mean(metric: str, window: int, ago: int = 0) -> Expression:
+    """Of requests, never of averages."""
+    return Rise(f"{metric}_sum", window, ago=ago).per(Rise(f"{metric}_count", window, ago=ago))
+
+
+def _regressed(metric: str, floor: Limit) -> Expression:
+    now, past = _LATENCY_WINDOW.seconds, _BEFORE.seconds
+    return (
+        _mean(metric, now)
+        .above(_mean(metric, past, now).times(_TWICE.value))
+        .where(_mean(metric, now).above(floor.value))
+        .where(Rise(f"{metric}_count", now).at_least(_ENOUGH.value))
+        .where(Rise(f"{metric}_count", past, ago=now).at_least(_PAST.value))
+    )
+
+
+FIRST_TOKEN = Condition(
+    name="TimeToFirstTokenRegressed",
+    severity="ticket",
+    meaning="Requests wait far longer for their first token than at the same server a day before.",
+    summary="Mean time to first token of {model} at {server} is {value}, more than twice that of the day before",
+    expression=_regressed("llm_time_to_first_token_seconds", _SLOW_START),
+    limits=(_LATENCY_WINDOW, _BEFORE, _TWICE, _SLOW_START, _ENOUGH, _PAST),
+    hold=_A_MOMENT,
+    keep=_KEPT,
+    value="seconds",
+)
+
+INTER_TOKEN = Condition(
+    name="InterTokenLatencyRegressed",
+    severity="ticket",
+    meaning="Tokens come far more slowly than at the same server a day before.",
+    summary="Mean time between tokens of {model} at {server} is {value}, more than twice that of the day before",
+    expression=_regressed("llm_inter_token_latency_seconds", _SLOW_TOKENS),
+    limits=(_LATENCY_WINDOW, _BEFORE, _TWICE, _SLOW_TOKENS, _ENOUGH, _PAST),
+    hold=_A_MOMENT,
+    keep=_KEPT,
+    value="seconds",
+)
+
+_ASIDE = Match("state", ("draining", "sleeping", "starting"))
+_LOAD_WINDOW = Limit("running and waiting requests, mean over", 15 * MINUTE, "seconds", "long requests even out")
+_APART = Limit("the busiest replica, times the idlest, above", 3, "", "less is chance, or different GPUs")
+_BUSY = Limit("and above", 16, "", "with less load it does not matter where it is")
+_REPLICAS = ("framework", "model", "role")
+
+
+def _loads() -> Expression:
+    load = Over("avg", "llm_requests_running", _LOAD_WINDOW.seconds).plus(
+        Over("avg", "llm_requests_waiting", _LOAD_WINDOW.seconds)
+    )
+    return load.unless(Now("llm_server_state", (_ASIDE,)), on=IDENTITY[Scope.ENGINE])
+
+
+IMBALANCE = Condition(
+    name="ReplicasImbalanced",
+    severity="ticket",
+    meaning="Of replicas of one model some have most of the requests, while others have few.",
+    summary="The busiest replica of {model} ({framework}) has {value} requests, more than three times the idlest",
+    expression=Merged("max", _loads(), by=_REPLICAS)
+    .above(Merged("min", _loads(), by=_REPLICAS).times(_APART.value))
+    .where(Merged("max", _loads(), by=_REPLICAS).above(_BUSY.value)),
+    limits=(_LOAD_WINDOW, _APART, _BUSY),
+    hold=Limit("for", 10 * MINUTE, "seconds", "a replica that was just started takes its share by and by"),
+    keep=_KEPT,
+)
+
+SERVERS = (
+    DOWN, METRICS_MISSING, KV_SATURATED, QUEUE_GROWING, PREEMPTIONS, PREFIX_HITS, FIRST_TOKEN, INTER_TOKEN, IMBALANCE,
+)  # fmt: skip

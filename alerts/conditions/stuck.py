@@ -1,0 +1,75 @@
+"""Servers that hang while they still answer, told by the rhythm of their tables."""
+
+from __future__ import annotations
+
+from alerts.burn import MINUTE
+from alerts.conditions.condition import Condition, Limit
+from alerts.conditions.expression import Expression, Match, Merged, Now, Rise
+from alerts.conditions.servers import TARGET
+from exporters.rhythm import COUNTED_AT_FINISH, STICKS, TokenTiming
+from exporters.tables import FRONTENDS
+
+LIVE = tuple(sorted(name for name, f in FRONTENDS.items() if f.rhythm.token_timing is TokenTiming.LIVE))
+_RUNNING, _TOKENS = "llm_requests_running", "llm_generation_tokens_total"
+_STICKY = Now("llm_field_info", (Match("field", (_RUNNING,)), Match("reason", (STICKS,), "holds")))
+_LATE = Now("llm_field_info", (Match("field", (_TOKENS,)), Match("reason", (COUNTED_AT_FINISH,), "holds")))
+_LIVE = Now("llm_server_info", (Match("frontend", LIVE),)).unless(_STICKY, on=TARGET).unless(_LATE, on=TARGET)
+_ANSWERS = Now("llm_probe_success").equal(1)
+_NOT_SERVING = Now("llm_server_state", (Match("state", ("draining", "sleeping", "starting")),))
+
+_STILL = Limit("no token, over", 2 * MINUTE, "seconds", "longer than any gauge of these servers is old (30 s)")
+_HANGS = Limit("for", 5 * MINUTE, "seconds", "the prefill of the longest prompts shows no token for a minute or two")
+
+
+def _standing_still(progress: Expression) -> Expression:
+    return Now(_RUNNING).above(0).where(progress.equal(0)).unless(_ANSWERS, on=TARGET)
+
+
+def _hanging() -> Expression:
+    generated = Rise(_TOKENS, _STILL.seconds)
+    hanging = _standing_still(generated).unless(Rise("llm_prompt_tokens_total", _STILL.seconds).above(0))
+    return hanging.where(_LIVE, on=TARGET)
+
+
+def _probed() -> Expression:
+    failed = Now("llm_probe_success").equal(0).where(Now("llm_up").equal(1), on=TARGET)
+    return failed.unless(_NOT_SERVING, on=TARGET)
+
+
+STUCK = Condition(
+    name="ServerStuck",
+    severity="page",
+    meaning="The server answers and makes no tokens: requests run without progress, or the synthetic request fails.",
+    summary="{server} on {node} is up and makes no tokens",
+    expression=_hanging().otherwise(_probed()),
+    limits=(_STILL,),
+    hold=_HANGS,
+    keep=Limit("kept firing after it", 5 * MINUTE, "seconds", "a server that comes back and hangs again is one alert"),
+)
+
+_LONG = Limit("nothing finished, over", 5 * MINUTE, "seconds", "with the time below it is longer than a generation")
+_USED = Limit("GPU utilisation above", 0.5, "ratio", "where the gauge sticks when idle, only a busy GPU says otherwise")
+
+
+def _busy() -> Expression:
+    by_gpu = Now("gpu_server_info").times(Now("gpu_utilization_ratio"), on=("node", "uuid", "gpu"))
+    return Merged("max", by_gpu, by=TARGET).above(_USED.value)
+
+
+def _unknown() -> Expression:
+    finished = Merged("sum", Rise("llm_requests_finished_total", _LONG.seconds), without=("reason",))
+    still = _standing_still(Rise(_TOKENS, _LONG.seconds).otherwise(finished)).unless(_LIVE, on=TARGET)
+    return still.unless(_STICKY, on=TARGET).otherwise(still.where(_busy(), on=TARGET))
+
+
+PROGRESS_UNKNOWN = Condition(
+    name="ProgressUnknown",
+    severity="ticket",
+    meaning="Requests run and none finishes, at a server that counts only then: it hangs, or works on long ones.",
+    summary="Nothing has finished at {server} on {node} for half an hour while requests run: it may hang",
+    expression=_unknown(),
+    limits=(_LONG, _USED),
+    hold=Limit("for", 30 * MINUTE, "seconds", "no usual generation takes longer"),
+)
+
+STILL = (STUCK, PROGRESS_UNKNOWN)
