@@ -9,12 +9,15 @@ import pytest
 from sqlalchemy import Engine
 
 from exporters.observation import Series
+from monitor.assembly import assemble
+from monitor.config import MonitorConfig
 from monitor.follower import source_key
 from monitor.history.database import open_database, sqlite_url
 from monitor.history.store import Store
 from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Busy, TooMuch
 from monitor.sources.rebuild import Part
+from tests.end_to_end.processes import until
 from tests.monitor.following import config_of, followed, following
 from tests.monitor.gpu_data import H100, gathered, key, reading, uuid
 from tests.monitor.history import by_definition
@@ -293,3 +296,25 @@ async def test_gpus_and_which_servers_run_on_them_are_kept(database: Engine, tmp
     assert moved[1:] == (START + 922.5, "gpus", f"{uuid('0')} {H100['name']}", f"{uuid('1')} {H100['name']}")
     [engine] = [told for told in found["series"] if told[1] == "engine"]
     assert engine[9]["gpu"] == H100["name"]
+
+
+async def test_a_monitor_shows_what_prometheus_has_and_keeps_its_minutes(
+    prometheus: Prometheus, tmp_path: Path
+) -> None:
+    """By the clock of the day: all of the lives are long over, or yet to come."""
+    config = MonitorConfig(prometheus=config_of(prometheus.url, backfill=120.0))
+    monitor = assemble(config, database_url=sqlite_url(tmp_path / "of-monitor.sqlite"))
+    [source] = monitor.recorder.sources
+    running = asyncio.create_task(monitor.recorder.run())
+    try:
+        await asyncio.to_thread(until, lambda: monitor.recorder.lag() < 120 and monitor.recorder.source_problems())
+        assert "has no `llm_up`" in monitor.recorder.source_problems()[source.name]
+        assert monitor.recorder.history_problems() == []
+        prometheus.stop()
+        await asyncio.to_thread(until, monitor.recorder.history_problems)
+    finally:
+        prometheus.start()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        monitor.close()
