@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
+from enum import StrEnum
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +23,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_GROUP: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": None}
+db = typer.Typer(**_GROUP, help="Bring the history's database up to date, thin it out, back it up and restore it.")
+app.add_typer(db, name="db")
+history = typer.Typer(**_GROUP, help="Take numbers out of the history.")
+app.add_typer(history, name="history")
+
 Config = Annotated[
     Path | None, typer.Option(help="Configuration file; without it ./inferwatch.yml, if there is one.", metavar="FILE")
 ]
@@ -35,7 +42,33 @@ Ports = Annotated[
     list[int] | None,
     typer.Option("--port", help="Look for servers at this port of this host instead of the usual ones; repeatable."),
 ]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        help="Database URL of the history, instead of the configuration's; it holds no password.", metavar="URL"
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log to standard error, with tracebacks.")]
+
+
+class ExportFormat(StrEnum):
+    JSON = "json"
+    CSV = "csv"
+    LINES = "jsonl"
+
+
+Metric = Annotated[str, typer.Option(help="A metric of the schema, such as llm_requests_running.", metavar="NAME")]
+Quantile = Annotated[float | None, typer.Option(help="The quantile, 0 to 1, of a histogram metric.")]
+Moment = Annotated[
+    str, typer.Option(help="Unix seconds, an RFC 3339 time, or an age such as 90m or 7d.", metavar="TIME")
+]
+Step = Annotated[str, typer.Option(help="Whole minutes, such as 300 or 5m.", metavar="DURATION")]
+GroupBy = Annotated[list[str] | None, typer.Option(help="Labels; repeatable.", metavar="LABEL")]
+Where = Annotated[list[str] | None, typer.Option(help="All must hold; repeatable.", metavar="LABEL=VALUE")]
+Aggregation = Annotated[str | None, typer.Option(help="Gauges: avg or max. Counters: rate or sum.", metavar="NAME")]
+Form = Annotated[
+    ExportFormat, typer.Option("--format", help="As the API answers, or a line for each of any number of points.")
+]
 
 
 def _version(wanted: bool) -> None:
@@ -132,6 +165,90 @@ def normalize(
     from inferwatch.normalize import normalize as run
 
     run(files, interval=interval, frontend=frontend, verbose=verbose)
+
+
+@db.command()
+def upgrade(config: Config = None, state_dir: StateDir = None, database: Database = None) -> None:
+    """Bring the tables up to date; the monitor does so itself when it starts."""
+    from inferwatch.db import upgrade as run
+    from inferwatch.place import Place
+
+    run(Place(config, state_dir, database))
+
+
+@db.command()
+def retention(
+    apply: Annotated[bool, typer.Option("--apply/--dry-run", help="Delete what is too old, or only tell.")] = False,
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Say how much there is of each tier, for how long it is kept, and what is too old.
+
+    The monitor deletes that by itself, once an hour.
+    """
+    from inferwatch.db import retention as run
+    from inferwatch.place import Place
+
+    run(Place(config, state_dir, database), apply=apply)
+
+
+@db.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the backup goes: one SQLite file.")],
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE, where it exists.")] = False,
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Copy the whole history into one file, also while a monitor writes it."""
+    from inferwatch.db import backup as run
+    from inferwatch.place import Place
+
+    run(Place(config, state_dir, database), file, overwrite=overwrite)
+
+
+@db.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup, or a history.sqlite.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Lose what the database holds, where it is not empty.")
+    ] = False,
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Put a backup into an empty database, of the same kind or the other."""
+    from inferwatch.db import restore as run
+    from inferwatch.place import Place
+
+    run(Place(config, state_dir, database), file, force=force)
+
+
+@history.command()
+def export(  # noqa: PLR0913, PLR0917 (as many as /api/v1/history has, and which history)
+    metric: Metric,
+    q: Quantile = None,
+    since: Moment = "1h",
+    until: Moment = "now",
+    step: Step = "auto",
+    group_by: GroupBy = None,
+    where: Where = None,
+    aggregation: Aggregation = None,
+    form: Form = ExportFormat.JSON,
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Print what /api/v1/history answers to the same parameters."""
+    from inferwatch.history import export as run
+    from inferwatch.place import Place
+
+    asked = {
+        "metric": metric, "q": q, "since": since, "until": until, "step": step, "group_by": group_by or [],
+        "where": where or [], "aggregation": aggregation,
+    }  # fmt: skip
+    run(Place(config, state_dir, database), form, asked)
 
 
 def main() -> None:

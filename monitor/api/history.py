@@ -9,10 +9,17 @@ import math
 from collections.abc import Iterable, Iterator
 
 from monitor.api.models import AnswerOut, HistoryOut, PartOut, PointOut
+from monitor.api.parameters import Format
 from monitor.history.ask import Answer, Point, Told
 from monitor.history.question import Question
 
 _COLUMNS = tuple(PointOut.model_fields)
+
+
+def answered(asked: Question, told: Told, form: Format) -> str:
+    if form is Format.CSV:
+        return "".join(csv_lines(asked, [told.answers]))
+    return as_model(asked, told).model_dump_json()
 
 
 def as_model(asked: Question, told: Told) -> HistoryOut:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Response
 from monitor.api import problems
 from monitor.api.events import EventsQuery, event_out
 from monitor.api.gpus import all_gpus
-from monitor.api.history import as_model, csv_lines
+from monitor.api.history import answered
 from monitor.api.models import EventOut, GpusOut, HistoryOut, ServerDetail
 from monitor.api.parameters import Format, HistoryQuery
 from monitor.api.servers import detail
@@ -79,6 +79,7 @@ def _no_such(node: str, server: str, rows: Sequence[ServerRow]) -> problems.NoSu
 
 
 _CSV = {"content": {"text/csv": {"schema": {"type": "string"}}}}
+_MEDIA_TYPES = {Format.JSON: "application/json", Format.CSV: "text/csv; charset=utf-8; header=present"}
 
 
 def _add_history(routes: APIRouter, history: History, clock: Callable[[], float]) -> None:
@@ -92,8 +93,4 @@ def _add_history(routes: APIRouter, history: History, clock: Callable[[], float]
         """Windows without observations have no point. Quantiles come from merged histograms, with the bounds between
         which the true one lies. Ratios are never summed."""
         asked = query.question(clock())
-        told = history.tell(asked)
-        if query.format is Format.CSV:
-            lines = "".join(csv_lines(asked, [told.answers]))
-            return Response(lines, media_type="text/csv; charset=utf-8; header=present")
-        return Response(as_model(asked, told).model_dump_json(), media_type="application/json")
+        return Response(answered(asked, history.tell(asked), query.format), media_type=_MEDIA_TYPES[query.format])

@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from monitor.history.database import HistoryError, alembic_config, for_writing, open_database, sqlite_url
 from monitor.history.file import path_of
 from monitor.history.postgres import is_postgres
-from monitor.history.transfer import Progress, contents, copy_rows, revision
+from monitor.history.transfer import Progress, contents, copy_rows, revisions
 from monitor.history.trouble import explained
 
 _PAGES_AT_ONCE = 4096
@@ -36,8 +36,7 @@ def back_up(engine: Engine, file: Path, progress: Progress, *, overwrite: bool =
     _check(engine, file, overwrite=overwrite)
     try:
         with _aside(file) as partial:
-            with engine.connect() as connection:
-                made_by = revision(connection)
+            made_by, _ = revisions(engine)
             if is_postgres(engine):
                 _from_postgres(engine, partial, made_by, progress)
             else:

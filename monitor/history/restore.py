@@ -21,7 +21,7 @@ from monitor.history.partitions import Partition, make_partitions
 from monitor.history.postgres import is_postgres
 from monitor.history.size import tables_of
 from monitor.history.tables import Tier
-from monitor.history.transfer import Progress, contents, copy_rows, give_out_new_ids, newest_revision, revision
+from monitor.history.transfer import Progress, contents, copy_rows, give_out_new_ids, revisions
 from monitor.history.trouble import explained, place
 from monitor.history.upkeep import UPKEEP
 
@@ -118,11 +118,7 @@ def _alone(engine: Engine) -> Iterator[None]:
 def _up_to_date(file: Path) -> Iterator[Engine]:
     """The backup with the tables of this release. The file itself is never written."""
     backup = _read_only(file)
-    try:
-        with backup.connect() as connection:
-            made_by, newest = revision(connection), newest_revision(connection)
-    except SQLAlchemyError as cause:
-        raise RestoreError(f"could not read the backup {explained(backup.url, cause)}") from cause
+    made_by, newest = revisions(backup)
     if made_by == newest:
         yield backup
         return

@@ -9,13 +9,14 @@ from typing import Any
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
-from sqlalchemy import JSON, ColumnElement, Connection, Table, Text, cast, func, select, text
+from sqlalchemy import JSON, ColumnElement, Connection, Engine, Table, Text, cast, func, select, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history import tables
 from monitor.history.bulk import append_rows
 from monitor.history.database import DatabaseError, alembic_config
 from monitor.history.postgres import is_postgres
-from monitor.history.trouble import place
+from monitor.history.trouble import explained, place
 
 Progress = Callable[[str], None]
 """Told where the work stands, in a few words."""
@@ -53,23 +54,22 @@ def give_out_new_ids(target: Connection) -> None:
             target.execute(sequence, {"name": table.name, "highest": highest})
 
 
-def revision(connection: Connection) -> str:
-    """Which migration made the tables. Raises DatabaseError where that is none that this release knows."""
-    found = MigrationContext.configure(connection).get_current_revision()
-    where = place(connection.engine.url)
+def revisions(engine: Engine) -> tuple[str, str | None]:
+    """Which migration made the tables, and which is this release's last.
+
+    Raises DatabaseError where there are none, or none that this release knows.
+    """
+    try:
+        with engine.connect() as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+            known = ScriptDirectory.from_config(alembic_config(connection))
+    except SQLAlchemyError as cause:
+        raise DatabaseError(f"could not read the history at {explained(engine.url, cause)}") from cause
+    where = place(engine.url)
     if found is None:
         raise DatabaseError(f"{where} holds no history of inferwatch")
     try:
-        _migrations(connection).get_revision(found)
+        known.get_revision(found)
     except CommandError as cause:
         raise DatabaseError(f"a newer release wrote {where} (revision {found}): use that release") from cause
-    return found
-
-
-def newest_revision(connection: Connection) -> str | None:
-    """That of this release."""
-    return _migrations(connection).get_current_head()
-
-
-def _migrations(connection: Connection) -> ScriptDirectory:
-    return ScriptDirectory.from_config(alembic_config(connection))
+    return found, known.get_current_head()

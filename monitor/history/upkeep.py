@@ -20,9 +20,9 @@ from monitor.history.trouble import explained
 TURN_SECONDS = 60.0
 UPKEEP = "upkeep"
 """The lease of whoever does it."""
-_FORGET_EVERY_SECONDS = 3600.0
-_BREATH_SECONDS = 0.15
+BREATH_SECONDS = 0.15
 """Left to SQLite's other writers between two transactions: they look at most 0.1 s apart whether it is their turn."""
+_FORGET_EVERY_SECONDS = 3600.0
 
 
 class Upkeep:
@@ -69,7 +69,7 @@ class Upkeep:
     def _pause(self) -> bool:
         """Whether to stop."""
         if not is_postgres(self._engine):
-            self._stopping.wait(_BREATH_SECONDS)
+            self._stopping.wait(BREATH_SECONDS)
         late = time.monotonic() - self._renewed >= RENEW_SECONDS
         self._is_over = self._stopping.is_set() or (late and not self._is_mine())
         return self._is_over

@@ -16,17 +16,15 @@ from inferwatch.generate import ROOT
 from monitor.config import MonitorConfig
 
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = {
-    command.name or command.callback.__name__: command for command in app.registered_commands if command.callback
-}
+COMMANDS = typer.main.get_group(app).commands
 CLI = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
 def options(name: str) -> set[str]:
-    group = typer.main.get_command(app)
-    command = group.commands[name]  # type: ignore[attr-defined]
-    found = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
-    return found - {"--help"}
+    """Of a group, those of all its commands."""
+    commands = getattr(COMMANDS[name], "commands", {name: COMMANDS[name]}).values()
+    opts = {option for command in commands for parameter in command.params for option in parameter.opts}
+    return {option for option in opts if option.startswith("--")} - {"--help"}
 
 
 def section(name: str) -> str:
