@@ -5,14 +5,31 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from alerts.alertmanager import configuration
+from alerts.conditions import condition_groups
+from alerts.rules.slo import slo_groups
+from alerts.rules.text import prometheus_rule, rule_file
+from alerts.slo.published import DEFAULT, json_schema
+from alerts.slo.spec import read
 from inferwatch.reference import pages
+from inferwatch.reference.conditions import conditions_page
 
 ROOT = Path(__file__).parent.parent
 
 
 def generated() -> dict[str, str]:
     """Text by path below the root of the repository."""
-    return {f"docs/reference/{name}": text for name, text in pages().items()}
+    groups = slo_groups(read(DEFAULT))
+    return {
+        **{f"docs/reference/{name}": text for name, text in pages().items()},
+        "docs/reference/slo.schema.json": json_schema(),
+        "alerts/generated/slo-rules.yml": rule_file(groups),
+        "alerts/generated/slo-prometheusrule.yml": prometheus_rule(groups, "inferwatch-slo"),
+        "docs/conditions.md": conditions_page(),
+        "alerts/generated/conditions-rules.yml": rule_file(condition_groups()),
+        "alerts/generated/conditions-prometheusrule.yml": prometheus_rule(condition_groups(), "inferwatch-conditions"),
+        "alerts/generated/alertmanager.yml": configuration(teams=["search"], user_labels=["team"]),
+    }
 
 
 def main(root: Path = ROOT) -> None:

@@ -13,7 +13,7 @@ from alerts.rules.outage import outage_rules
 from alerts.rules.scope import RECENT, Scope
 from alerts.rules.slices import slice_rules
 from alerts.rules.windows import lengths, ratio_rule, sum_rules
-from alerts.slo.spec import Slo, Specs
+from alerts.slo.spec import Specs
 
 
 def slo_groups(specs: Specs) -> list[RuleGroup]:
@@ -44,12 +44,3 @@ def _ratios(scope: Scope, windows: Sequence[BurnWindow]) -> list[tuple[str, int]
     found = [("bad", seconds) for seconds in lengths(windows)]
     certain = [w for w in windows if ratio_kind(scope, w.severity) != "bad"]
     return [*found, *(("certain", seconds) for seconds in lengths(certain))]
-
-
-def left_out(slo: Slo) -> list[str]:
-    """Warnings of burn windows that can never fire."""
-    return [
-        f"{slo.name}: {w.factor}x over {w.long // MINUTE} min is left out: with an objective of {slo.objective} not "
-        f"even all requests being bad burn that fast"
-        for w in slo.burn_windows()[1]
-    ]
