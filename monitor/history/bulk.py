@@ -85,7 +85,7 @@ def _copy(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
         f"CREATE TEMPORARY TABLE IF NOT EXISTS {staged} (LIKE {table.name}) ON COMMIT DELETE ROWS"
     )
     _copy_into(connection, staged, table, rows)
-    select = f"SELECT {_names(table)} FROM {staged} ORDER BY series_id, start"  # noqa: S608 (names of our own tables)
+    select = f"SELECT {_names(table)} FROM {staged}"  # noqa: S608 (names of our own tables)
     connection.exec_driver_sql(f"{_insert(table)} {select} {_on_conflict(table)}")
 
 
