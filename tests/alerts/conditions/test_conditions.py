@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,12 @@ import yaml
 
 from alerts.conditions import CONDITIONS
 from alerts.conditions.condition import STEP, Condition
+from alerts.conditions.expression import Now
+from alerts.conditions.stuck import LIVE, STUCK
 from alerts.rules.model import RuleGroup
 from alerts.rules.text import rule_file
+from exporters.schema import METRICS
+from exporters.tables import FRONTENDS
 from tests.alerts.conditions.cases import CASES
 from tests.alerts.conditions.world import Case, Fires, minute_rows, promtool_values
 from tests.servers.server import ran
@@ -81,3 +88,44 @@ def _looked_at(case: Case) -> list[int]:
     changes = {minute for f in case.fires for minute in (f.start, f.end) if minute is not None}
     near = {change + off for change in changes for off in (-2, -1, 0, 1, 2)}
     return sorted(m for m in {*near, *range(0, case.minutes, 30), case.minutes} if 0 <= m <= case.minutes)
+
+
+def test_stillness_is_longer_than_any_gauge_of_a_live_server_is_old() -> None:
+    ages = [r.idle_seconds for name in LIVE for r in FRONTENDS[name].rhythm.gauges if not isinf(r.idle_seconds)]
+    assert STUCK.limits[0].seconds > max(ages)
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_prometheus_tells_a_summary_as_we_do(name: str, tmp_path: Path) -> None:
+    """Of a rule with the same texts over a series with a known value."""
+    value = 0.9537
+    found = {label: f"of {label}" for label in re.findall(r"\{(\w+)\}", CONDITIONS[name].summary) if label != "value"}
+    condition = replace(CONDITIONS[name], expression=Now("known"), hold=None, keep=None)
+    series = "known{" + ",".join(f'{k}="{v}"' for k, v in found.items()) + "}"
+    rules, tests = tmp_path / "rules.yml", tmp_path / "tests.yml"
+    rules.write_text(rule_file([RuleGroup("one", STEP, (condition.alert(),))]))
+    expected = {
+        "exp_labels": {**found, "severity": condition.severity},
+        "exp_annotations": {"summary": condition.told(found, value), "runbook": condition.runbook},
+    }
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": series, "values": str(value)}],
+        "alert_rule_test": [{"eval_time": "0m", "alertname": name, "exp_alerts": [expected]}],
+    }
+    tests.write_text(yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]}))
+    ran([require("promtool"), "test", "rules", str(tests)])
+    assert "{" not in condition.told(found, value)
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_condition_names_only_metrics_of_the_schema(name: str) -> None:
+    text = re.sub(r'"[^"]*"', "", CONDITIONS[name].promql())
+    metrics = set(re.findall(r"\b(?:llm|gpu|inferwatch)_\w+", text))
+    assert {m.removesuffix("_sum").removesuffix("_count") for m in metrics} <= set(METRICS)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.fires], ids=str)
+def test_a_summary_names_only_labels_that_the_alert_has(case: Case) -> None:
+    named = set(re.findall(r"\{(\w+)\}", CONDITIONS[case.condition].summary)) - {"value"}
+    assert all(named <= set(fires.labels) for fires in case.fires)

@@ -1,0 +1,92 @@
+"""An example of Alertmanager's configuration: who is told of which alert, and which alerts are held back by others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from alerts.conditions.gpus import LOST
+from alerts.conditions.ourselves import UNMAPPED, WATCHDOG
+from alerts.conditions.servers import DOWN, IMBALANCE, SERVERS, TARGET
+from alerts.conditions.stuck import STILL
+from alerts.rules.burn import NAMES
+from exporters.schema import IDENTITY, Scope
+
+HELD_BY_DOWN = tuple(c.name for c in (*SERVERS, *STILL, UNMAPPED) if c not in (DOWN, IMBALANCE))
+"""What is said of one server, and is no news while it is down."""
+SLO_GROUPS = IDENTITY[Scope.ENGINE]
+"""Labels that objectives may be grouped by, besides those that a fleet gives its servers."""
+MONITOR, ONCALL, TICKETS, DEAD_MAN = "inferwatch", "oncall", "tickets", "dead-man-switch"
+_INTRO = """\
+# An example to start from: receivers, URLs and the label `team` are yours to change. Written by `make generate`.
+# To try it: `amtool check-config FILE`, `amtool config routes test --config.file=FILE severity=page team=search`.
+"""
+
+
+def configuration(teams: Sequence[str], user_labels: Sequence[str]) -> str:
+    """`teams` are values of the user label `team` with a receiver of their own."""
+    content = {
+        "route": _route(teams, user_labels),
+        "inhibit_rules": inhibitions(user_labels),
+        "receivers": [
+            {"name": MONITOR, "webhook_configs": [{
+                "url": "http://monitor:9840/alertmanager",
+                "max_alerts": 1000,
+                "http_config": {"authorization": {"credentials_file": "/etc/alertmanager/inferwatch-token"}},
+            }]},
+            _receiver(ONCALL), _receiver(TICKETS), *(_receiver(f"{ONCALL}-{team}") for team in teams),
+            *(_receiver(f"{TICKETS}-{team}") for team in teams), _receiver(DEAD_MAN),
+        ],
+    }  # fmt: skip
+    return _INTRO + yaml.safe_dump(content, sort_keys=False, width=120)
+
+
+def _route(teams: Sequence[str], user_labels: Sequence[str]) -> dict[str, Any]:
+    """The monitor hears of everything; the dead man's switch of its own alert, often; people by severity and team.
+
+    Whatever is no page ends in tickets: the root's receiver hears of nothing that the monitor's route took.
+    """
+    return {
+        "receiver": TICKETS,
+        "group_by": ["alertname", "node", "model", "slo", *user_labels],
+        "group_wait": "30s",
+        "group_interval": "5m",
+        "repeat_interval": "1d",
+        "routes": [
+            {"receiver": MONITOR, "continue": True, "group_wait": "10s", "group_interval": "1m"},
+            {"receiver": DEAD_MAN, "matchers": [f"alertname={WATCHDOG.name}"], "group_wait": "0s",
+             "repeat_interval": "5m"},
+            {"receiver": ONCALL, "matchers": ["severity=page"], "repeat_interval": "4h",
+             "routes": [_of_team(ONCALL, team) for team in teams]},
+            {"receiver": TICKETS, "repeat_interval": "7d",
+             "routes": [_of_team(TICKETS, team) for team in teams]},
+        ],
+    }  # fmt: skip
+
+
+def _of_team(receiver: str, team: str) -> dict[str, Any]:
+    return {"receiver": f"{receiver}-{team}", "matchers": [f"team={team}"]}
+
+
+def _receiver(name: str) -> dict[str, Any]:
+    return {"name": name, "webhook_configs": [{"url": f"http://localhost:9/{name}"}]}
+
+
+def inhibitions(user_labels: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """A label that neither alert carries counts as equal: every source but an objective's page carries all of its own.
+
+    An objective's page and ticket have the same groups, whichever these are. Down is also told instead of the
+    objectives of a single server.
+    """
+    page, ticket = NAMES["page"], NAMES["ticket"]
+    return [
+        _held([f"alertname={page}"], [f"alertname={ticket}"], ("slo", *SLO_GROUPS, *user_labels)),
+        _held([f"alertname={LOST.name}"], [f"alertname={DOWN.name}"], ("node",)),
+        _held([f"alertname={DOWN.name}"], [f"alertname=~{'|'.join((page, ticket, *HELD_BY_DOWN))}"], TARGET),
+    ]
+
+
+def _held(source: list[str], target: list[str], equal: Sequence[str]) -> dict[str, Any]:
+    return {"source_matchers": source, "target_matchers": target, "equal": list(equal)}

@@ -1,0 +1,121 @@
+"""The example of Alertmanager's configuration, tried by amtool and by a real Alertmanager."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from alerts.alertmanager import inhibitions
+from alerts.conditions import CONDITIONS
+from tests.alerts.conditions.cases import CASES
+from tests.end_to_end.web import get
+from tests.servers.alertmanager import Alertmanager
+from tests.servers.server import ran
+from tests.services import require
+
+EXAMPLE = Path(__file__).parent.parent.parent / "alerts" / "generated" / "alertmanager.yml"
+Found = set[tuple[str, str]]
+
+
+def test_amtool_has_nothing_against_it() -> None:
+    ran([require("amtool"), "check-config", str(EXAMPLE)])
+
+
+@pytest.mark.parametrize(
+    ("labels", "receivers"),
+    [
+        ("alertname=ServerDown severity=page", "inferwatch,oncall"),
+        ("alertname=ServerDown severity=page team=search", "inferwatch,oncall-search"),
+        ("alertname=SloBurnPage severity=page team=another", "inferwatch,oncall"),
+        ("alertname=QueueGrowing severity=ticket", "inferwatch,tickets"),
+        ("alertname=QueueGrowing severity=ticket team=search", "inferwatch,tickets-search"),
+        ("alertname=Watchdog severity=none", "inferwatch,dead-man-switch"),
+        ("alertname=SomebodyElses", "inferwatch,tickets"),
+    ],
+)
+def test_alerts_go_by_severity_and_team(labels: str, receivers: str) -> None:
+    command = [require("amtool"), "config", "routes", "test", f"--config.file={EXAMPLE}", *labels.split()]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert told.stdout.strip() == receivers
+
+
+def names_in(matchers: list[str]) -> list[str]:
+    (only,) = matchers
+    return only.removeprefix("alertname=").removeprefix("~").split("|")
+
+
+def test_alerts_that_hold_back_and_are_held_back_carry_the_labels() -> None:
+    """As they fire in the cases; objectives are grouped as people like, and carry what their groups have."""
+    carried = {c.condition: [set(fires.labels) for fires in c.fires] for c in CASES if c.fires}
+    looked_at = 0
+    for rule in inhibitions():
+        for name in (*names_in(rule["source_matchers"]), *names_in(rule["target_matchers"])):
+            if not name.startswith("SloBurn"):
+                assert name in CONDITIONS
+                assert all(labels >= set(rule["equal"]) for labels in carried[name]), name
+                looked_at += 1
+    assert looked_at > 10
+
+
+@pytest.fixture(scope="module")
+def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alertmanager]:
+    """With the example's rules of inhibition; nobody is told."""
+    example = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
+    config = {**example, "route": {"receiver": "nobody"}, "receivers": [{"name": "nobody"}]}
+    with Alertmanager(yaml.safe_dump(config), tmp_path_factory.mktemp("alertmanager")) as running:
+        yield running
+
+
+def held_back(alertmanager: Alertmanager, of: str, *alerts: Mapping[str, str]) -> Found:
+    """Names and servers of those that are; `of` keeps the tests of one Alertmanager apart."""
+    sent = [{"labels": {**alert, "test": of}} for alert in alerts]
+    httpx.post(f"{alertmanager.url}/api/v2/alerts", json=sent, trust_env=False).raise_for_status()
+    found: list[dict[str, Any]] = get(f"{alertmanager.url}/api/v2/alerts", filter=f'test="{of}"').json()
+    assert len(found) == len(alerts)
+    inhibited = (a["labels"] for a in found if a["status"]["inhibitedBy"])
+    return {(a["alertname"], a.get("server", "")) for a in inhibited}
+
+
+LOST = {"alertname": "GpuLost", "severity": "page", "node": "n1", "uuid": "GPU-1", "gpu": "0"}
+
+
+def down(node: str, server: str) -> dict[str, str]:
+    return {"alertname": "ServerDown", "severity": "page", "node": node, "server": server}
+
+
+def test_a_lost_gpu_holds_back_servers_of_its_node_and_of_no_other(alertmanager: Alertmanager) -> None:
+    lost = {**LOST, "node": "a1"}
+    found = held_back(alertmanager, "lost", lost, down("a1", "a"), down("a1", "b"), down("a2", "c"))
+    assert found == {("ServerDown", "a"), ("ServerDown", "b")}
+
+
+def test_a_server_that_is_down_holds_back_what_is_said_of_it_alone(alertmanager: Alertmanager) -> None:
+    of = {"node": "b1", "framework": "vllm", "model": "m", "role": "unified", "engine": "0"}
+    found = held_back(
+        alertmanager, "down", down("b1", "a"),
+        {"alertname": "QueueGrowing", "severity": "ticket", "server": "a", **of},
+        {"alertname": "TimeToFirstTokenRegressed", "severity": "ticket", "server": "a", **of},
+        {"alertname": "QueueGrowing", "severity": "ticket", "server": "b", **of},
+        {"alertname": "SloBurnPage", "severity": "page", "slo": "ttft", "model": "m"},
+        {"alertname": "GpuSlowedDown", "severity": "ticket", "node": "b1", "uuid": "GPU-1", "gpu": "0"},
+    )  # fmt: skip
+    assert found == {("QueueGrowing", "a"), ("TimeToFirstTokenRegressed", "a")}
+
+
+def test_the_same_name_on_another_node_is_another_server(alertmanager: Alertmanager) -> None:
+    stuck = {"alertname": "ServerStuck", "severity": "page", "node": "c2", "server": "a"}
+    assert held_back(alertmanager, "names", down("c1", "a"), stuck) == set()
+
+
+def test_a_page_holds_back_the_ticket_of_the_same_objective_and_group(alertmanager: Alertmanager) -> None:
+    page = {"alertname": "SloBurnPage", "severity": "page", "slo": "ttft", "model": "m", "role": "unified"}
+    ticket = {**page, "alertname": "SloBurnTicket", "severity": "ticket"}
+    others = [{**ticket, "slo": "e2e"}, {**ticket, "model": "n"}, {**ticket, "team": "search"}]
+    assert held_back(alertmanager, "objective", page, *others) == set()
+    assert held_back(alertmanager, "same", page, ticket) == {("SloBurnTicket", "")}
