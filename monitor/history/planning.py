@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 from monitor.history.tables import Tier
 
+HOUR, DAY = Tier.HOUR.seconds, Tier.DAY.seconds
+
 Stale = Mapping[Tier, Collection[int]]
 """Starts of hours and days whose rows are not to be trusted."""
 
@@ -104,37 +106,41 @@ def _with(parts: list[Part], further: Part) -> list[Part]:
     if not parts or parts[-1].step != further.step:
         return [*parts, further]
     last = parts[-1]
-    return [*parts[:-1], Part(last.since, further.until, last.step, _joined([*last.spans, *further.spans]))]
+    runs = [(span.tier, span.since, span.until) for span in (*last.spans, *further.spans)]
+    return [*parts[:-1], Part(last.since, further.until, last.step, _joined(runs))]
 
 
-def _spans(since: int, until: int, step: int, finest: Tier, stale: Stale) -> Iterator[Span]:
+_Run = tuple[Tier, int, int]
+"""A span in the making: there may be thousands of hours."""
+
+
+def _spans(since: int, until: int, step: int, finest: Tier, stale: Stale) -> Iterator[_Run]:
     """`finest` is the finest tier that is kept: its rows are read even where they reach over the end."""
 
-    def answers(tier: Tier, start: int) -> bool:
-        end = start + tier.seconds
+    def answers(tier: Tier, start: int, end: int) -> bool:
         inside = tier is finest or (since <= start and end <= until)
         return inside and start // step == (end - 1) // step and start not in stale.get(tier, ())
 
-    for day in _starts(Tier.DAY, since, until):
-        if answers(Tier.DAY, day):
-            yield Span(Tier.DAY, day, day + Tier.DAY.seconds)
+    for day in _starts(DAY, since, until):
+        if answers(Tier.DAY, day, day + DAY):
+            yield Tier.DAY, day, day + DAY
             continue
-        for hour in _starts(Tier.HOUR, max(since, day), min(until, day + Tier.DAY.seconds)):
-            if answers(Tier.HOUR, hour):
-                yield Span(Tier.HOUR, hour, hour + Tier.HOUR.seconds)
+        for hour in _starts(HOUR, max(since, day), min(until, day + DAY)):
+            if answers(Tier.HOUR, hour, hour + HOUR):
+                yield Tier.HOUR, hour, hour + HOUR
             else:
-                yield Span(Tier.MINUTE, max(since, hour), min(until, hour + Tier.HOUR.seconds))
+                yield Tier.MINUTE, max(since, hour), min(until, hour + HOUR)
 
 
-def _starts(tier: Tier, since: int, until: int) -> Iterable[int]:
-    return range(since // tier.seconds * tier.seconds, until, tier.seconds)
+def _starts(length: int, since: int, until: int) -> Iterable[int]:
+    return range(since // length * length, until, length)
 
 
-def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    joined: list[Span] = []
-    for span in spans:
-        if joined and joined[-1].tier is span.tier and joined[-1].until == span.since:
-            joined[-1] = replace(joined[-1], until=span.until)
+def _joined(runs: Iterable[_Run]) -> tuple[Span, ...]:
+    joined: list[_Run] = []
+    for tier, since, until in runs:
+        if joined and joined[-1][0] is tier and joined[-1][2] == since:
+            joined[-1] = (tier, joined[-1][1], until)
         else:
-            joined.append(span)
-    return tuple(joined)
+            joined.append((tier, since, until))
+    return tuple(Span(*run) for run in joined)

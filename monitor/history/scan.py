@@ -18,6 +18,7 @@ from sqlalchemy import (
     Select,
     Text,
     bindparam,
+    literal_column,
     select,
 )
 from sqlalchemy import cast as sql_cast
@@ -61,7 +62,9 @@ def scan(connection: Connection, scope: Scope, spans: Iterable[Span], names: Seq
 def _wanted(scope: Scope, tier: Tier, names: Sequence[str], ids: Sequence[int]) -> Select[Any]:
     c = rows_table(scope, tier).c
     wanted = select(*(_readable(c[name]) for name in (*KEY, *names)))
-    return wanted.where(c.series_id.in_(ids), c.start >= bindparam("since"), c.start < bindparam("until"))
+    # Spelled out once: as parameters they would be put together anew for each slice.
+    of_these = c.series_id.bool_op("IN")(literal_column(f"({', '.join(map(str, ids))})"))
+    return wanted.where(of_these, c.start >= bindparam("since"), c.start < bindparam("until"))
 
 
 def _read(connection: Connection, wanted: Select[Any], within: dict[str, int], columns: Sequence[list[Any]]) -> None:
