@@ -103,6 +103,11 @@ def upgrade() -> None:
         _create(f"gpu_{length}", _GPU, _increases())
     _create("gpu_minute", _GPU, _increases(), postgresql_partition_by="RANGE (start)")
     _create_small()
+    # Minutes that are there already have no hours yet.
+    op.execute(
+        "INSERT INTO rollup_due (tier, start, touched) "
+        "SELECT DISTINCT 'hour', start / 3600 * 3600, 1 FROM target_minute"
+    )
 
 
 def _create_small() -> None:

@@ -240,6 +240,7 @@ def test_a_backup_of_an_older_release_is_brought_up_to_date_and_stays_as_it_is(e
     assert file.read_bytes() == before
     with empty.connect() as connection:
         rows = connection.execute(select(tables.target_minute)).mappings().all()
+        assert connection.execute(select(tables.rollup_due)).all() == [("hour", 0, 1)]
     assert [(r["series_id"], r["start"], r["samples"], r["up_avg"], r["up_readings"]) for r in rows] == [
         (7, 60, 4, 1, None)
     ]
