@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alerts.burn import DAY, MINUTE
+from alerts.burn import DAY, HOUR, MINUTE
 from alerts.conditions.condition import Condition, Limit, Severity
 from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
 from exporters.gpu.xids import XIDS, Class
@@ -113,7 +113,7 @@ LOST = Condition(
     hold=Limit("for", 2 * MINUTE, "seconds", "a call may hang in the driver for a moment"),
 )
 
-_IDLE_WINDOW = Limit("mean over", DAY, "seconds", "a quiet night is not idle, a day is")
+_IDLE_WINDOW = Limit("mean over", HOUR, "seconds", "one short kernel is no work")
 _IDLE = Limit("utilisation below", 0.01, "ratio", "a probe, or a driver's own work")
 _TAKEN = Limit("memory in use above", 0.1, "ratio", "somebody holds it")
 
@@ -124,22 +124,16 @@ def _used() -> Expression:
     return utilisation.otherwise(Over("avg", "gpu_sm_active_ratio", _IDLE_WINDOW.seconds))
 
 
-def _a_day_ago() -> Expression:
-    return Over("max", "gpu_up", 10 * MINUTE, ago=_IDLE_WINDOW.seconds - 10 * MINUTE)
-
-
 IDLE = Condition(
     name="GpuIdle",
     severity="ticket",
     meaning="Somebody holds the GPU's memory, and it computed nothing for a day.",
-    summary="GPU {gpu} on {node} is allocated and was used {value} of the last day",
+    summary="GPU {gpu} on {node} is allocated and has been idle for a day",
     expression=_used()
     .below(_IDLE.value)
-    .where(Now("gpu_memory_used_bytes").per(Now("gpu_memory_total_bytes")).above(_TAKEN.value))
-    .where(_a_day_ago()),
+    .where(Now("gpu_memory_used_bytes").per(Now("gpu_memory_total_bytes")).above(_TAKEN.value)),
     limits=(_IDLE_WINDOW, _IDLE, _TAKEN),
-    hold=Limit("for", 5 * MINUTE, "seconds", "one reading of memory is not enough"),
-    value="ratio",
+    hold=Limit("for", DAY, "seconds", "a quiet night is not idle, a day is"),
 )
 
 GPUS = (XID_HARDWARE, XID_RECOVERED, XID_APPLICATION, XID_UNKNOWN, ECC, ROW_REMAP, SLOWED, NVLINK, LOST, IDLE)

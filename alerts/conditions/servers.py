@@ -117,9 +117,10 @@ _WORTH = Limit("hit ratio before, above", 0.2, "ratio", "a cache that never help
 _LOOKED_UP = Limit("tokens looked up, at least", 100_000, "tokens", "fewer are a handful of prompts")
 
 
-def _hits(window: int, ago: int = 0) -> Expression:
+def _hits(window: int, least: float = 0, ago: int = 0) -> Expression:
     hits = Rise("llm_prefix_cache_hit_tokens_total", window, ago=ago)
-    return hits.per(Rise("llm_prefix_cache_query_tokens_total", window, ago=ago))
+    looked_up = Rise("llm_prefix_cache_query_tokens_total", window, ago=ago)
+    return hits.per(looked_up.at_least(least) if least else looked_up)
 
 
 PREFIX_HITS = Condition(
@@ -127,10 +128,9 @@ PREFIX_HITS = Condition(
     severity="ticket",
     meaning="The prefix cache finds far less than it used to: the same prompts cost more.",
     summary="Prefix-cache hits of {model} at {server} fell to {value}",
-    expression=_hits(_HIT_WINDOW.seconds)
-    .below(_hits(_BEFORE.seconds, _HIT_WINDOW.seconds).times(_COLLAPSE.value))
-    .where(_hits(_BEFORE.seconds, _HIT_WINDOW.seconds).above(_WORTH.value))
-    .where(Rise("llm_prefix_cache_query_tokens_total", _HIT_WINDOW.seconds).at_least(_LOOKED_UP.value)),
+    expression=_hits(_HIT_WINDOW.seconds, _LOOKED_UP.value).below(
+        _hits(_BEFORE.seconds, ago=_HIT_WINDOW.seconds).above(_WORTH.value).times(_COLLAPSE.value)
+    ),
     limits=(_HIT_WINDOW, _BEFORE, _COLLAPSE, _WORTH, _LOOKED_UP),
     hold=_A_MOMENT,
     keep=_KEPT,
@@ -145,20 +145,14 @@ _SLOW_START = Limit("and above", 0.2, "seconds", "nobody notices what is faster"
 _SLOW_TOKENS = Limit("and above", 0.02, "seconds", "nobody reads 50 tokens a second")
 
 
-def _mean(metric: str, window: int, ago: int = 0) -> Expression:
+def _mean(metric: str, window: int, least: float, ago: int = 0) -> Expression:
     """Of requests, never of averages."""
-    return Rise(f"{metric}_sum", window, ago=ago).per(Rise(f"{metric}_count", window, ago=ago))
+    return Rise(f"{metric}_sum", window, ago=ago).per(Rise(f"{metric}_count", window, ago=ago).at_least(least))
 
 
 def _regressed(metric: str, floor: Limit) -> Expression:
-    now, past = _LATENCY_WINDOW.seconds, _BEFORE.seconds
-    return (
-        _mean(metric, now)
-        .above(_mean(metric, past, now).times(_TWICE.value))
-        .where(_mean(metric, now).above(floor.value))
-        .where(Rise(f"{metric}_count", now).at_least(_ENOUGH.value))
-        .where(Rise(f"{metric}_count", past, ago=now).at_least(_PAST.value))
-    )
+    past = _mean(metric, _BEFORE.seconds, _PAST.value, ago=_LATENCY_WINDOW.seconds)
+    return _mean(metric, _LATENCY_WINDOW.seconds, _ENOUGH.value).above(floor.value).above(past.times(_TWICE.value))
 
 
 FIRST_TOKEN = Condition(
@@ -205,8 +199,8 @@ IMBALANCE = Condition(
     meaning="Of replicas of one model some have most of the requests, while others have few.",
     summary="The busiest replica of {model} ({framework}) has {value} requests, more than three times the idlest",
     expression=Merged("max", _loads(), by=_REPLICAS)
-    .above(Merged("min", _loads(), by=_REPLICAS).times(_APART.value))
-    .where(Merged("max", _loads(), by=_REPLICAS).above(_BUSY.value)),
+    .above(_BUSY.value)
+    .above(Merged("min", _loads(), by=_REPLICAS).times(_APART.value)),
     limits=(_LOAD_WINDOW, _APART, _BUSY),
     hold=Limit("for", 10 * MINUTE, "seconds", "a replica that was just started takes its share by and by"),
     keep=_KEPT,

@@ -11,9 +11,11 @@ from exporters.tables import FRONTENDS
 
 LIVE = tuple(sorted(name for name, f in FRONTENDS.items() if f.rhythm.token_timing is TokenTiming.LIVE))
 _RUNNING, _TOKENS = "llm_requests_running", "llm_generation_tokens_total"
-_STICKY = Now("llm_field_info", (Match("field", (_RUNNING,)), Match("reason", (STICKS,), "holds")))
+STICKS_WHEN_IDLE = Now("llm_field_info", (Match("field", (_RUNNING,)), Match("reason", (STICKS,), "holds")))
 _LATE = Now("llm_field_info", (Match("field", (_TOKENS,)), Match("reason", (COUNTED_AT_FINISH,), "holds")))
-_LIVE = Now("llm_server_info", (Match("frontend", LIVE),)).unless(_STICKY, on=TARGET).unless(_LATE, on=TARGET)
+JUDGED_LIVE = (
+    Now("llm_server_info", (Match("frontend", LIVE),)).unless(STICKS_WHEN_IDLE, on=TARGET).unless(_LATE, on=TARGET)
+)
 _ANSWERS = Now("llm_probe_success").equal(1)
 _NOT_SERVING = Now("llm_server_state", (Match("state", ("draining", "sleeping", "starting")),))
 
@@ -28,7 +30,7 @@ def _standing_still(progress: Expression) -> Expression:
 def _hanging() -> Expression:
     generated = Rise(_TOKENS, _STILL.seconds)
     hanging = _standing_still(generated).unless(Rise("llm_prompt_tokens_total", _STILL.seconds).above(0))
-    return hanging.where(_LIVE, on=TARGET)
+    return hanging.where(JUDGED_LIVE, on=TARGET)
 
 
 def _probed() -> Expression:
@@ -58,8 +60,8 @@ def _busy() -> Expression:
 
 def _unknown() -> Expression:
     finished = Merged("sum", Rise("llm_requests_finished_total", _LONG.seconds), without=("reason",))
-    still = _standing_still(Rise(_TOKENS, _LONG.seconds).otherwise(finished)).unless(_LIVE, on=TARGET)
-    return still.unless(_STICKY, on=TARGET).otherwise(still.where(_busy(), on=TARGET))
+    still = _standing_still(Rise(_TOKENS, _LONG.seconds).otherwise(finished)).unless(JUDGED_LIVE, on=TARGET)
+    return still.unless(STICKS_WHEN_IDLE.unless(_busy(), on=TARGET), on=TARGET)
 
 
 PROGRESS_UNKNOWN = Condition(

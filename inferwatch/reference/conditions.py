@@ -13,10 +13,10 @@ def conditions_page() -> str:
     blocks = (f"## {_TITLES[name]}\n\n{_table(group)}" for name, group in GROUPS.items())
     return page(
         "Conditions",
-        "Alerts of causes, beside those of objectives. Each is a rule of Prometheus in `alerts/generated/`, and the "
-        "same definition judges minute rows where there is no Prometheus. A *page* wakes somebody, a *ticket* waits for "
-        "the morning. Each alert carries the identity labels of what it is about, so that one can hold back another: see "
-        "`alerts/generated/alertmanager.yml`. The names lead to the runbooks.",
+        "Alerts of causes, beside those of objectives. Each is a rule of Prometheus (2.42 or newer) in "
+        "`alerts/generated/`, and the same definition judges minute rows where there is no Prometheus. A *page* wakes "
+        "somebody, a *ticket* waits for the morning. Each alert carries the identity labels of what it is about, so "
+        "that one can hold back another: see `alerts/generated/alertmanager.yml`. The names lead to the runbooks.",
         *blocks,
     )
 

@@ -97,10 +97,10 @@ GPU_CASES = [
     Case("up", "GpuLost", gauges(20)),
     Case("not read any more", "GpuLost", {f"gpu_up{{{GPU}}}": [*held(1, 10), *gone(20)]}),
 
-    # known at minute 0: a day later it has been idle for a day, and 5 minutes more
-    Case("idle for a day", "GpuIdle", idle(held(0, DAY + 30), 60), (Fires(DAY - 5, None, G),)),
+    # idle at minute 0, and at every evaluation since
+    Case("idle for a day", "GpuIdle", idle(held(0, DAY + 30), 60), (Fires(DAY, None, G),)),
     Case("an instance without utilisation", "GpuIdle", idle(held(0, DAY + 30), 60, "sm_active_ratio"),
-         (Fires(DAY - 5, None, G),)),
+         (Fires(DAY, None, G),)),
     Case("nobody has it", "GpuIdle", idle(held(0, DAY + 30), 4)),
     Case("half an hour of work", "GpuIdle", idle([*held(0, 600), *held(0.9, 30), *held(0, DAY - 600)], 60)),
     Case("idle since it was first seen", "GpuIdle", idle(held(0, 600), 60)),
