@@ -6,12 +6,11 @@ that at its start, which is what reading by reading adds up to.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from exporters.delta import is_another_process
 from exporters.observation import Observation
-from exporters.schema import METRICS, Type
 from monitor.history.copies import base_of, chosen, fell
 from monitor.history.minutes import LOOKBACK_SECONDS, WINDOW_SECONDS, Base
 from monitor.readings import engines, identity
@@ -70,6 +69,7 @@ class Steps:
         self._of = of
         self._minutes = {(copy, round(s.at)): s.samples for copy, scrapes in minutes.items() for s in scrapes}
         self._resets = resets
+        self._made: dict[tuple[Copy, float, int], Observation] = {}
 
     def counted(self, start: int, recent: Sequence[Reading]) -> Counted | None:
         """`recent` are the readings of the window and of its context. None where it is not steady."""
@@ -81,19 +81,34 @@ class Steps:
         return self._between(start, run[0], run[-1]) if _is_one_run(run) else None
 
     def _between(self, start: int, base: Reading, last: Reading) -> Counted | None:
-        at_end = self._observation(last, [start + WINDOW_SECONDS])
-        back = range(start + WINDOW_SECONDS - int(LOOKBACK_SECONDS), start + 1, WINDOW_SECONDS)
-        before, now = base_of(self._observation(base, back)), base_of(at_end)
-        known = now.values.keys() <= before.values.keys() and now.histograms.keys() <= before.histograms.keys()
-        if not known or fell(before, now):
+        at_end = self._at(last, start + WINDOW_SECONDS)
+        now = base_of(at_end)
+        before = base_of(self._at(base, start))
+        if not _has_all(before, now):  # what was away at the start may have been there shortly before
+            before = base_of(self._within(base, start))
+        if not _has_all(before, now) or fell(before, now):
             return None
         return Counted(before, {last.at: at_end}, silent(at_end, last.observation))
 
-    def _observation(self, reading: Reading, minutes: Collection[int]) -> Observation:
+    def _at(self, reading: Reading, minute: int) -> Observation:
+        """The end of a window is mostly the start of the next."""
+        key = reading.copy, reading.at, minute
+        if key not in self._made:
+            self._made[key] = self._whole(reading, self._minutes.get((reading.copy, minute), ()))
+        return self._made[key]
+
+    def _within(self, reading: Reading, minute: int) -> Observation:
         counters: dict[Part, float] = {}
-        for minute in minutes:
-            counters.update(sample for sample in self._minutes.get((reading.copy, minute), ()) if _is_counter(sample))
-        return readings.observation(self._of, Scrape(reading.at, [*reading.scrape.samples, *counters.items()]))
+        for each in range(minute + WINDOW_SECONDS - int(LOOKBACK_SECONDS), minute + 1, WINDOW_SECONDS):
+            counters.update(self._minutes.get((reading.copy, each), ()))
+        return self._whole(reading, counters.items())
+
+    def _whole(self, reading: Reading, counters: Iterable[ServerSample]) -> Observation:
+        return readings.observation(self._of, Scrape(reading.at, [*counters, *reading.scrape.samples]))
+
+
+def _has_all(before: Base, now: Base) -> bool:
+    return now.values.keys() <= before.values.keys() and now.histograms.keys() <= before.histograms.keys()
 
 
 def silent(whole: Observation, gauges: Observation) -> Observation | None:
@@ -103,10 +118,6 @@ def silent(whole: Observation, gauges: Observation) -> Observation | None:
         return None
     values = {series: value for series, value in whole.values.items() if identity(series) in of}
     return replace(whole, values=values, histograms={s: h for s, h in whole.histograms.items() if identity(s) in of})
-
-
-def _is_counter(sample: ServerSample) -> bool:
-    return METRICS[sample[0].series.metric].type is not Type.GAUGE
 
 
 def _is_one_copy(recent: Sequence[Reading], start: int) -> bool:
