@@ -13,6 +13,7 @@ import typer
 
 from exporters.terminal import printable
 from inferwatch.console import CommandError
+from inferwatch.objectives import rules, slo
 
 app = typer.Typer(
     help="Observability for LLM inference servers.",
@@ -28,6 +29,8 @@ db = typer.Typer(**_GROUP, help="Bring the history's database up to date, thin i
 app.add_typer(db, name="db")
 history = typer.Typer(**_GROUP, help="Take numbers out of the history.")
 app.add_typer(history, name="history")
+app.add_typer(slo, name="slo")
+app.add_typer(rules, name="rules")
 
 Config = Annotated[
     Path | None, typer.Option(help="Configuration file; without it ./inferwatch.yml, if there is one.", metavar="FILE")

@@ -1,0 +1,77 @@
+"""Holds the metrics and labels that rules and dashboards name to those that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from alerts.rules.names import named
+from exporters import schema
+
+Catalogue = Mapping[str, frozenset[str]]
+"""Labels by name of a series, as Prometheus stores it."""
+
+_PARTS = {"_bucket": frozenset({"le"}), "_sum": frozenset(), "_count": frozenset()}
+_OF_PROMETHEUS: Catalogue = {
+    "up": frozenset(),
+    "ALERTS": frozenset({"alertname", "alertstate"}),
+    "ALERTS_FOR_STATE": frozenset({"alertname"}),
+}
+_BY_SCRAPING = frozenset({"job", "instance"})
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """`place` says where it stands; `records` is the series that it makes, `labels` are those that its rule sets."""
+
+    place: str
+    text: str
+    records: str = ""
+    labels: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> set[str]:
+        return {metric for metric, _ in named(self.text).selected}
+
+
+def of_schema(user_labels: Iterable[str] = ()) -> Catalogue:
+    own = frozenset(user_labels) | _BY_SCRAPING
+    found: dict[str, frozenset[str]] = {}
+    for metric in schema.METRICS.values():
+        labels = frozenset({*schema.IDENTITY[metric.scope], *metric.labels}) | own
+        if metric.type is schema.Type.HISTOGRAM:
+            found |= {metric.name + part: labels | more for part, more in _PARTS.items()}
+        else:
+            found[metric.name] = labels
+    return found
+
+
+def problems(expressions: Iterable[Expression], catalogue: Catalogue, where: str = "of the schema") -> list[str]:
+    """A line for each metric and label that is named and is not there."""
+    found = list(expressions)
+    made = {e.records: None for e in found if e.records}
+    return list(dict.fromkeys(line for e in found for line in _of(e, catalogue, set(made), found, where)))
+
+
+def _of(e: Expression, catalogue: Catalogue, made: set[str], every: list[Expression], where: str) -> Iterator[str]:
+    known = {**_OF_PROMETHEUS, **catalogue}
+    names, all_labels = named(e.text), _all_labels(known, every)
+    for metric, label in names.selected:
+        if metric not in known and metric not in made:
+            if not label:
+                yield f"{e.place}: {metric}: no metric {where}{_meant(metric, [*known, *made])}"
+        elif label and label not in (known.get(metric) or all_labels) | _BY_SCRAPING:
+            yield f"{e.place}: {metric}: no label `{label}` {where}{_meant(label, known.get(metric) or all_labels)}"
+    for label in names.grouped:
+        if label not in all_labels | set(names.made):
+            yield f"{e.place}: no label `{label}` {where}{_meant(label, all_labels)}"
+
+
+def _all_labels(known: Catalogue, every: list[Expression]) -> frozenset[str]:
+    return frozenset().union(_BY_SCRAPING, *known.values(), *(e.labels for e in every))
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, sorted(known), 1)
+    return f"; did you mean `{near[0]}`?" if near else ""

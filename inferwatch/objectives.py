@@ -1,0 +1,79 @@
+"""The command groups `slo` and `rules`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+slo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Objectives: write, import and check them.")
+rules = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Prometheus' rules: build and check them.")
+
+
+class RuleFormat(StrEnum):
+    PROMETHEUS = "prometheus"
+    OPERATOR = "operator"
+
+
+Spec = Annotated[Path, typer.Argument(metavar="FILE", help="A file of objectives.")]
+PrometheusUrl = Annotated[
+    str | None, typer.Option("--prometheus", help="Ask this Prometheus what there really is.", metavar="URL")
+]
+UserLabels = Annotated[
+    list[str] | None, typer.Option("--label", help="A label of your own that servers have; repeatable.", metavar="NAME")
+]
+
+
+@slo.command()
+def init(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("slo.yml"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE, where it exists.")] = False,
+) -> None:
+    """Write objectives that a team can start with unchanged."""
+    from inferwatch.slo import init as run
+
+    run(file, overwrite=overwrite)
+
+
+@slo.command()
+def check(file: Spec = Path("slo.yml"), prometheus: PrometheusUrl = None) -> None:
+    """Say what is wrong with objectives, and where a threshold cannot be judged exactly."""
+    from inferwatch.slo import check as run
+
+    run(file, prometheus)
+
+
+@slo.command(name="import")
+def import_(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of OpenSLO v1.")]) -> None:
+    """Print objectives of OpenSLO v1 over metrics of the schema as a file of ours."""
+    from inferwatch.slo import import_ as run
+
+    run(file)
+
+
+@rules.command()
+def build(
+    file: Spec = Path("slo.yml"),
+    form: Annotated[
+        RuleFormat, typer.Option("--format", help="A rule file, or the operator's PrometheusRule.")
+    ] = RuleFormat.PROMETHEUS,
+    name: Annotated[str, typer.Option(help="Name of the PrometheusRule.", metavar="NAME")] = "inferwatch-slo",
+) -> None:
+    """Print the rules that follow from objectives."""
+    from inferwatch.rules import build as run
+
+    run(file, name if form is RuleFormat.OPERATOR else None)
+
+
+@rules.command(name="check")
+def check_rules(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Rule files, PrometheusRules, dashboards.")],
+    label: UserLabels = None,
+    prometheus: PrometheusUrl = None,
+) -> None:
+    """List metrics and labels that rules and dashboards name and that there are not."""
+    from inferwatch.rules import check as run
+
+    run(files, tuple(label or ()), prometheus)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from alerts import promql
+from alerts.rules.files import expressions
+from alerts.rules.known import Catalogue, Expression, of_schema, problems
+from alerts.rules.slo import slo_groups
+from alerts.rules.text import prometheus_rule, rule_file
+from exporters.loader import ConfigError, read_yaml
+from inferwatch.console import MISUSED, CommandError, plural
+from inferwatch.slo import load
+
+_SEEN_WITHIN_SECONDS = 3600.0
+
+
+def build(file: Path, operator_name: str | None) -> None:
+    """As a rule file, or as a PrometheusRule of that name."""
+    groups = slo_groups(load(file))
+    print(rule_file(groups) if operator_name is None else prometheus_rule(groups, operator_name), end="")
+
+
+def check(files: Sequence[Path], user_labels: Sequence[str], prometheus: str | None) -> None:
+    found = [e for file in files for e in _expressions(file)]
+    lines = problems(found, of_schema(user_labels))
+    if not lines and prometheus:
+        lines = problems(found, asyncio.run(_live(prometheus, found)), f"at {prometheus}")
+    if lines:
+        raise CommandError(*lines)
+    print(f"{plural(len(found), 'expression')}: every metric and label is there")
+
+
+def _expressions(file: Path) -> list[Expression]:
+    try:
+        return expressions(str(file), read_yaml(file)[0])
+    except ConfigError as error:
+        raise CommandError(*error.problems, status=MISUSED) from error
+    except ValueError as error:
+        raise CommandError(str(error), status=MISUSED) from error
+
+
+async def _live(url: str, found: Sequence[Expression]) -> Catalogue:
+    """What had a sample within the last hour, with the labels that any of its series has."""
+    from inferwatch.asking import ask
+
+    metrics = sorted({m for e in found for m in e.metrics if m in of_schema()})
+    labels: dict[str, frozenset[str]] = {}
+    for metric in metrics:
+        for series in await ask(url, promql.over_time("last", promql.series(metric), _SEEN_WITHIN_SECONDS)):
+            labels[metric] = labels.get(metric, frozenset()) | series.keys() - {"__name__"}
+    return labels

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from alerts import promql
+from alerts.slo.check import Seen, warnings
+from alerts.slo.openslo import NotImported, imported
+from alerts.slo.published import DEFAULT
+from alerts.slo.spec import PHASES, Specs, read
+from exporters.exposition import format_bound
+from exporters.loader import ConfigError, Problem, problems_of, read_text
+from inferwatch.console import MISUSED, CommandError, plural
+
+_SEEN_WITHIN_SECONDS = 3600.0
+
+
+def init(file: Path, *, overwrite: bool) -> None:
+    try:
+        with file.open("w" if overwrite else "x", encoding="utf-8") as out:
+            out.write(DEFAULT.read_text(encoding="utf-8"))
+    except FileExistsError:
+        raise CommandError(f"{file}: there is one already: --overwrite replaces it", status=MISUSED) from None
+    except OSError as error:
+        raise CommandError(f"{file}: could not be written: {error.strerror}", status=MISUSED) from error
+    print(f"written: {file}")
+
+
+def check(file: Path, prometheus: str | None) -> None:
+    specs = load(file)
+    for line in warnings(specs, asyncio.run(_seen(prometheus)) if prometheus else None):
+        print(f"{file}: warning: {line}")
+    print(f"{file}: {plural(len(specs.slos), 'objective')}, no error")
+
+
+def load(file: Path) -> Specs:
+    try:
+        return read(file)
+    except ConfigError as error:
+        raise CommandError(*error.problems, status=MISUSED) from error
+
+
+async def _seen(url: str) -> Seen:
+    from inferwatch.asking import ask
+
+    info = promql.series("llm_latency_native_bounds_info", promql.one_of("phase", PHASES))
+    recent = promql.over_time("last", info, _SEEN_WITHIN_SECONDS)
+    labels = ("phase", "framework", "bounds", "node", "server")
+    found = await ask(url, promql.aggregate("group", labels, recent))
+    servers = Counter((s["phase"], s["framework"], s["bounds"]) for s in found)
+    seen: dict[str, dict[str, tuple[str, tuple[float, ...]]]] = {}
+    for (phase, framework, bounds), count in sorted(servers.items()):
+        values = tuple(map(float, bounds.split(",")))
+        who = f"{framework} ({plural(count, 'server')} with {len(values)} bounds up to {format_bound(values[-1])})"
+        seen.setdefault(phase, {})[who] = framework, values
+    return seen
+
+
+def import_(file: Path) -> None:
+    try:
+        content = imported(list(yaml.safe_load_all(read_text(file))))
+        problems = _problems(content)
+    except ConfigError as error:
+        raise CommandError(*error.problems, status=MISUSED) from error
+    except yaml.YAMLError as error:
+        raise CommandError(f"{file}: {' '.join(str(error).split())}: allowed: YAML", status=MISUSED) from error
+    except NotImported as error:
+        raise CommandError(f"{file}: {error}", status=MISUSED) from error
+    if problems:
+        raise CommandError(*(p.line(str(file)) for p in problems), status=MISUSED)
+    yaml.safe_dump(content, sys.stdout, sort_keys=False, allow_unicode=True)
+
+
+def _problems(content: dict[str, Any]) -> list[Problem]:
+    try:
+        Specs.model_validate(content)
+    except ValidationError as error:
+        return problems_of(error, Specs)
+    return Specs.across(content)
