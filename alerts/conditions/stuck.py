@@ -7,6 +7,7 @@ from alerts.conditions.condition import Condition, Limit
 from alerts.conditions.expression import Expression, Match, Merged, Now, Rise
 from alerts.conditions.servers import TARGET
 from exporters.rhythm import COUNTED_AT_FINISH, STICKS, TokenTiming
+from exporters.schema import IDENTITY, Scope
 from exporters.tables import FRONTENDS
 
 LIVE = tuple(sorted(name for name, f in FRONTENDS.items() if f.rhythm.token_timing is TokenTiming.LIVE))
@@ -43,7 +44,7 @@ STUCK = Condition(
     severity="page",
     meaning="The server answers and makes no tokens: requests run without progress, or the synthetic request fails.",
     summary="{server} on {node} is up and makes no tokens",
-    expression=_hanging().otherwise(_probed()),
+    expression=_hanging().otherwise(_probed().unless(_hanging(), on=TARGET)),
     limits=(_STILL,),
     hold=_HANGS,
     keep=Limit("kept firing after it", 5 * MINUTE, "seconds", "a server that comes back and hangs again is one alert"),
@@ -54,8 +55,9 @@ _USED = Limit("GPU utilisation above", 0.5, "ratio", "where the gauge sticks whe
 
 
 def _busy() -> Expression:
-    by_gpu = Now("gpu_server_info").times(Now("gpu_utilization_ratio"), on=("node", "uuid", "gpu"))
-    return Merged("max", by_gpu, by=TARGET).above(_USED.value)
+    gpu = IDENTITY[Scope.GPU]
+    used = Merged("max", Now("gpu_utilization_ratio"), by=gpu)  # of copies, where two jobs scrape one sidecar
+    return Merged("max", Now("gpu_server_info").times(used, on=gpu), by=TARGET).above(_USED.value)
 
 
 def _unknown() -> Expression:

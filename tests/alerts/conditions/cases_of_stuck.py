@@ -75,6 +75,8 @@ STUCK_CASES = [
     Case("a synthetic request fails", "ServerStuck",
          {**server("triton", held(0, 40), held(0, 40), notes=STICKY), **probe([*held(1, 10.5), *held(0, 29.5)])},
          (Fires(16, None, A),)),
+    Case("it hangs, and its synthetic request fails: one alert", "ServerStuck",
+         {**hangs("vllm"), **probe([*held(1, 10.5), *held(0, 40)])}, (Fires(17, None, M),)),
     Case("a synthetic request fails for four minutes", "ServerStuck",
          {**server("vllm", held(0, 40), held(0, 40)), **probe([*held(1, 10.5), *held(0, 4), *held(1, 20)])}),
     Case("a synthetic request fails while the server sleeps", "ServerStuck",
@@ -95,5 +97,9 @@ STUCK_CASES = [
          server("triton", held(1, 80), held(6000, 80), notes=STICKY)),
     Case("a Triton whose GPU is busy", "ProgressUnknown",
          {**hangs("triton", 50, STICKY), **on_gpu(1, 60.5)}, (Fires(45, None, {**M, "framework": "tensorrt_llm"}),)),
+    Case("a Triton whose GPU is busy, read twice", "ProgressUnknown",
+         {**hangs("triton", 50, STICKY), **on_gpu(1, 60.5),
+          'gpu_utilization_ratio{node="n1",uuid="GPU-1",gpu="0",job="second"}': held(1, 60.5)},
+         (Fires(45, None, {**M, "framework": "tensorrt_llm"}),)),
     Case("its synthetic request succeeds", "ProgressUnknown", {**hangs("nim", 50), **probe(held(1, 60.5))}),
 ]  # fmt: skip
