@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from alerts import promql
-from alerts.slo.check import Seen, warnings
+from alerts.slo.check import Seen, errors, warnings
 from alerts.slo.openslo import NotImported, imported
 from alerts.slo.published import DEFAULT
 from alerts.slo.spec import PHASES, Specs, read
@@ -34,8 +34,11 @@ def init(file: Path, *, overwrite: bool) -> None:
 
 def check(file: Path, prometheus: str | None) -> None:
     specs = load(file)
-    for line in warnings(specs, asyncio.run(_seen(prometheus)) if prometheus else None):
+    seen = asyncio.run(_seen(prometheus)) if prometheus else None
+    for line in warnings(specs, seen):
         print(f"{file}: warning: {line}")
+    if found := errors(specs, seen):
+        raise CommandError(*(f"{file}: {line}" for line in found))
     print(f"{file}: {plural(len(specs.slos), 'objective')}, no error")
 
 

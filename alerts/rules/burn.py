@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 from alerts import promql
-from alerts.burn import SLICE, BurnWindow, Severity, duration
+from alerts.burn import MINUTE, SLICE, BurnWindow, Severity, duration
 from alerts.rules.model import Alert
 from alerts.rules.scope import EACH_MINUTE, RECENT, Scope
 from alerts.rules.windows import held, outage_over
@@ -39,17 +40,22 @@ def _burning(scope: Scope, kind: str, window: BurnWindow) -> str:
         promql.binary(scope.recorded(f"{kind}_ratio", duration(s)), ">", limit) for s in (window.long, window.short)
     )
     nobody = promql.binary(scope.recorded("outage", EACH_MINUTE), "==", "1")
-    return promql.all_of(long, promql.first_of(short, nobody), *_enough(scope, window, limit))
+    return promql.all_of(long, promql.first_of(short, nobody), _enough(scope, window, limit))
 
 
-def _enough(scope: Scope, window: BurnWindow, limit: str) -> list[str]:
-    if not scope.slo.minimum:
-        return []
-    least = promql.number(scope.slo.minimum)
+def _enough(scope: Scope, window: BurnWindow, limit: str) -> str:
+    least = promql.number(_least(scope, window))
     totals = [held(scope, "total", window.long)] if window.long > SLICE else []
     enough = [promql.binary(total, ">=", least) for total in (*totals, scope.recorded("total", RECENT))]
     out = [promql.binary(outage_over(scope, window.long), ">", limit)] if scope.slo.counts_outage else []
-    return [promql.first_of(*enough, *out)]
+    return promql.first_of(*enough, *out)
+
+
+def _least(scope: Scope, window: BurnWindow) -> Decimal:
+    """Requests; of minutes as many as may be bad within the whole window, so that the first ones alone say nothing."""
+    if scope.slo.indicator.slices is None:
+        return Decimal(scope.slo.minimum)
+    return window.factor * scope.slo.budget * window.long / MINUTE
 
 
 def _texts(scope: Scope, severity: Severity, windows: list[BurnWindow]) -> dict[str, str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from alerts.burn import duration
 from alerts.promql import number
 from alerts.slo.spec import LatencyBelow, Slo, Specs
 from alerts.slo.thresholds import blurs, defaults, unmeasured
+from exporters.exposition import format_bound
 from exporters.schema import FRAMEWORKS
 
 Seen = Mapping[str, Mapping[str, tuple[str, tuple[float, ...]]]]
@@ -16,6 +18,22 @@ Seen = Mapping[str, Mapping[str, tuple[str, tuple[float, ...]]]]
 
 def warnings(specs: Specs, seen: Seen | None = None) -> list[str]:
     return [f"slos[{i}] {slo.name}: {text}" for i, slo in enumerate(specs.slos) for text in _of(slo, seen)]
+
+
+def errors(specs: Specs, seen: Seen | None = None) -> list[str]:
+    """Objectives that nobody in their scope can judge, since every server's bounds end below the threshold."""
+    return [f"slos[{i}] {slo.name}: {text}" for i, slo in enumerate(specs.slos) for text in _beyond_all(slo, seen)]
+
+
+def _beyond_all(slo: Slo, seen: Seen | None) -> Iterator[str]:
+    if latency := slo.indicator.latency:
+        bounds = _bounds(latency, slo.select.get("framework", FRAMEWORKS), seen)
+        largest = max((b[-1] for b in bounds.values()), default=inf)
+        if largest < latency.below:
+            yield (
+                f"{format_bound(latency.below)} s is beyond the largest bound of {latency.phase} of all its servers: "
+                f"allowed: at most {format_bound(largest)} s"
+            )
 
 
 def _of(slo: Slo, seen: Seen | None) -> Iterator[str]:

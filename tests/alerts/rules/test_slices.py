@@ -43,3 +43,10 @@ def test_a_gauge_that_is_not_there_makes_no_minutes(tmp_path: Path) -> None:
         (50, "inferwatch:slo_bad_ratio:5m"): {},
     }
     expect(tmp_path, rules(tmp_path), series, asked)
+
+
+def test_the_first_bad_minutes_of_a_young_history_say_nothing(tmp_path: Path) -> None:
+    # 14.4 % of an hour are 8.64 minutes: eight minutes are fewer, whatever share of them is bad.
+    only = rules(tmp_path, windows=WINDOWS_30D[:1])
+    series = Engine().series(KV, gauge((30, 0.99)))
+    alerts(tmp_path, only, series, {3: [], 6: [], 11: ["SloBurnPage"]})
