@@ -162,8 +162,7 @@ def advance(state: State, observation: Observation, max_step: float, *, counted:
     Readings further apart than `max_step` seconds do not cover the time between them. Without `counted` the counters
     are not known and not missed: the next that are count from the same base.
     """
-    read = frozenset([target(observation), *(engines(observation) if observation.available else ())])
-    opened = open_window(state, observation.at, read, max_step)
+    opened = open_window(state, observation.at, read_of(observation), max_step)
     if opened is None:
         return Step()
     finished, window = opened
@@ -174,6 +173,11 @@ def advance(state: State, observation: Observation, max_step: float, *, counted:
     restarts = _read_counters(state, window, observation) if counted else ()
     now = facts(observation) if observation.available else {}
     return Step(finished, (*restarts, *changes(state, target(observation), observation.at, now, _EVENTS)))
+
+
+def read_of(observation: Observation) -> frozenset[Labels]:
+    """Identities of what it has readings of."""
+    return frozenset([target(observation), *(engines(observation) if observation.available else ())])
 
 
 def open_window(

@@ -15,7 +15,17 @@ from itertools import pairwise
 from statistics import median_low
 
 from exporters.observation import Observation, Series
-from monitor.history.minutes import LOOKBACK_SECONDS, WINDOW_SECONDS, Event, Minute, State, Window, advance
+from monitor.history.minutes import (
+    LOOKBACK_SECONDS,
+    WINDOW_SECONDS,
+    Event,
+    Minute,
+    State,
+    Window,
+    advance,
+    open_window,
+    read_of,
+)
 from monitor.history.placed import NOWHERE, Placed
 from monitor.history.raw import Raw
 from monitor.history.steps import Copies, Counted, Reading, Steps, observed
@@ -100,7 +110,7 @@ class Reread:
         step = max_step([reading.at for reading in recent if reading.at > start - LOOKBACK_SECONDS])
         before = [reading for reading in recent if reading.at <= start]
         for reading in before[-1:]:
-            advance(state, counted.shown(reading), step, counted=False)
+            state.at, state.read = reading.at, read_of(counted.shown(reading))
         since: float = start
         for reading in recent[len(before) :]:
             found.events += advance(state, counted.shown(reading), step, counted=reading.at in counted.whole).events
@@ -137,7 +147,8 @@ def _said(readings: Iterable[Reading]) -> Iterator[Said]:
 def _closed(state: State, following: Iterable[Observation], step: float) -> Window:
     window = state.window
     for observation in following:
-        window = advance(state, observation, step, counted=False).finished or window
+        opened = open_window(state, observation.at, read_of(observation), step)
+        window = opened[0] if opened is not None else window
     if window is None:
         raise ValueError("a window without readings")
     return window
