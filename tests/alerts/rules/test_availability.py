@@ -21,7 +21,7 @@ def requests(*segments: tuple[int, float] | int, engine: Engine = Engine()) -> d
 
 
 @pytest.mark.parametrize("window", WINDOWS_30D, ids=lambda w: f"{w.factor}x")
-def test_a_burn_window_fires_at_its_minute_not_just_below_and_resolves(window: BurnWindow, tmp_path: Path) -> None:
+def test_a_burn_window_fires_at_its_minute_and_resolves(window: BurnWindow, tmp_path: Path) -> None:
     limit, long, short = float(window.factor), window.long // 60, window.short // 60
     name = PAGE if window.severity == "page" else TICKET
     # 1.9 times the limit reaches it after long / 1.9 minutes; sums stand at whole five minutes, seen a step later.
@@ -31,6 +31,14 @@ def test_a_burn_window_fires_at_its_minute_not_just_below_and_resolves(window: B
     burning = requests((long, 0), (above + 5, limit * 1.9), (short + 15, 0))
     end = long + above + 5
     alerts(tmp_path, rules, burning, {end - 5: [], end - 5 + step: [name], end + short + 10: []}, step)
+
+
+@pytest.mark.parametrize("window", WINDOWS_30D, ids=lambda w: f"{w.factor}x")
+def test_a_burn_window_does_not_fire_just_below_its_rate(window: BurnWindow, tmp_path: Path) -> None:
+    limit, name = float(window.factor), PAGE if window.severity == "page" else TICKET
+    only = rules_of(slo_of(tmp_path, indicator="{availability: {}}"), [window])
+    alerts(tmp_path, only, requests((90, limit * 0.99)), {30: [], 89: []})
+    alerts(tmp_path, only, requests((90, limit * 1.01)), {30: [name], 89: [name]})
 
 
 @pytest.mark.parametrize(("failing", "fires"), [(0.99, []), (1.01, [TICKET]), (5.9, [TICKET]), (6.1, [PAGE, TICKET])])
