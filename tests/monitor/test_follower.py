@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from exporters.observation import Series
 from monitor.assembly import assemble
 from monitor.config import MonitorConfig
 from monitor.follower import source_key
-from monitor.history.database import open_database, sqlite_url
+from monitor.history.database import open_database, sqlite_url, upgrade
 from monitor.history.store import Store
 from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Busy, TooMuch
@@ -116,6 +116,20 @@ async def test_victoria_metrics_gives_the_same_rows(
         victoria.load(written(all_lives(), tmp_path / "history.om"))
         await followed(victoria.url, other, LATE)
     assert everything(file_of(other)) == everything(file_of(database))
+
+
+async def test_postgresql_holds_the_same(prometheus: Prometheus, database: Engine, postgres_url: str) -> None:
+    engine = open_database(postgres_url)
+    upgrade(engine)
+    await followed(prometheus.url, engine, LATE, selector=FEW)
+    await followed(prometheus.url, database, LATE, selector=FEW)
+    asked = text(
+        "SELECT s.server, m.start, m.samples, m.covered_seconds, m.increase_seconds, m.generation_tokens "
+        "FROM engine_minute m JOIN series s ON s.id = m.series_id ORDER BY s.identity, m.start"
+    )
+    with engine.connect() as there, database.connect() as here:
+        assert list(map(tuple, there.execute(asked))) == list(map(tuple, here.execute(asked)))
+    engine.dispose()
 
 
 async def test_samples_that_come_late_replace_what_was_read_without_them(database: Engine, tmp_path: Path) -> None:
@@ -298,20 +312,21 @@ async def test_gpus_and_which_servers_run_on_them_are_kept(database: Engine, tmp
     assert engine[9]["gpu"] == H100["name"]
 
 
-async def test_a_monitor_shows_what_prometheus_has_and_keeps_its_minutes(
+async def test_a_monitor_that_starts_before_its_prometheus_says_so_and_goes_on(
     prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    """By the clock of the day: all of the lives are long over, or yet to come."""
     config = MonitorConfig(prometheus=config_of(prometheus.url, backfill=120.0))
     monitor = assemble(config, database_url=sqlite_url(tmp_path / "of-monitor.sqlite"))
-    [source] = monitor.recorder.sources
-    running = asyncio.create_task(monitor.recorder.run())
+    recorder = monitor.recorder
+    prometheus.stop()
+    running = asyncio.create_task(recorder.run())
     try:
-        await asyncio.to_thread(until, lambda: monitor.recorder.lag() < 120 and monitor.recorder.source_problems())
-        assert "has no `llm_up`" in monitor.recorder.source_problems()[source.name]
-        assert monitor.recorder.history_problems() == []
-        prometheus.stop()
-        await asyncio.to_thread(until, monitor.recorder.history_problems)
+        [told] = await asyncio.to_thread(until, recorder.history_problems)
+        assert "connection_refused" in told
+        assert recorder.lag() < 60, "since it began: what is stored is not known"
+        await asyncio.to_thread(prometheus.start)
+        await asyncio.to_thread(until, lambda: not recorder.history_problems())
+        assert recorder.lag() < 121
     finally:
         prometheus.start()
         running.cancel()
