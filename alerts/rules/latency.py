@@ -7,6 +7,7 @@ from alerts.burn import SLICE
 from alerts.rules.model import Recording
 from alerts.rules.scope import HELD_SECONDS, RECENT, Scope
 from alerts.slo.spec import LatencyBelow
+from alerts.slo.thresholds import REACH
 from exporters.schema import PHASES
 
 QUEUED_BEFORE_THE_CLOCK = {"ttft": "lmdeploy", "e2e": "lmdeploy"}
@@ -58,13 +59,13 @@ def _queued(scope: Scope, phase: str) -> str | None:
 
 
 def _certain(scope: Scope, indicator: LatencyBelow, count: str) -> str:
-    """Of each engine: what lies beyond its first own bound at or above the threshold.
+    """Of each engine: what lies beyond its first own bound at or above the threshold, and within reach of it.
 
     What lies beyond its largest bound is among it if that bound reaches the threshold. Where the bounds changed within
     the window two bounds are found; what lies beyond the larger is certain for both.
     """
     phase = PHASES[indicator.phase]
-    bounds = [b for b in phase.grid if b >= indicator.below]
+    bounds = [b for b in phase.grid if indicator.below <= b <= indicator.below * REACH]
     buckets = scope.increase(f"{phase.metric}_bucket", promql.among_bounds(bounds), by=("le",))
     keys = (*scope.engine, "le")
     at_own = promql.binary(promql.canonical_bound(buckets), "and", _own_bound(scope, phase.name, bounds), on=keys)

@@ -11,6 +11,10 @@ from exporters.exposition import format_bound
 from exporters.schema import DEFAULT_BOUNDS, PHASES
 from exporters.tables import FRONTENDS
 
+REACH = 10
+"""How many times the threshold a server's own bound may be away to tell what is certainly slower. Each bound that is
+looked at costs Prometheus an increase per engine and minute, and one further off says little."""
+
 
 def on_grid(phase: str, threshold: float) -> float:
     """The threshold. Raises ValueError, naming the neighbours on the grid."""
@@ -48,10 +52,13 @@ class Blur:
                 f"{self.who}: {at} s is beyond its largest bound of {self.phase}, {format_bound(self.low)} s: "
                 f"slower requests are counted and not timed, so none is certainly bad and nothing pages"
             )
+        sure = f"only those above {format_bound(self.high)} s page"
+        if self.high > self.threshold * REACH:
+            sure = f"none is certainly slower, so nothing pages: that is more than {REACH} times the threshold"
         return (
             f"{self.who}: {at} s is none of its own bounds of {self.phase}: requests between {format_bound(self.low)} "
             f"and {format_bound(self.high)} s are interpolated, tickets and budgets are off by up to that share, and "
-            f"only those above {format_bound(self.high)} s page"
+            f"{sure}"
         )
 
 

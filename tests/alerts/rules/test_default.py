@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from alerts.rules.text import rule_file
 from alerts.slo.published import DEFAULT
 from alerts.slo.spec import Slo, read
 from tests.alerts.rules.worlds import Engine, alerts, counter, gauge, rules_of
+from tests.services import require
 
 SPECS = read(DEFAULT)
 GENERATED = Path(__file__).parents[3] / "alerts" / "generated" / "slo-rules.yml"
@@ -36,3 +38,7 @@ def test_a_default_alert_fires_where_all_is_bad_and_not_where_all_is_good(slo: S
 
 def test_what_is_checked_in_are_the_rules_of_these_objectives() -> None:
     assert GENERATED.read_text() == rule_file(slo_groups(SPECS))
+
+
+def test_promtool_takes_them() -> None:
+    subprocess.run([require("promtool"), "check", "rules", str(GENERATED)], check=True, capture_output=True)

@@ -120,3 +120,11 @@ def test_requests_that_queued_before_lmdeploys_clock_are_unknown(
 def test_other_frameworks_do_not_queue_before_their_clock(tmp_path: Path) -> None:
     assert "llm_requests_waiting_api" not in rules(tmp_path, select="{framework: [vllm, sglang]}")
     assert "llm_requests_waiting_api" not in rules(tmp_path, "0.1s", "itl")
+
+
+@pytest.mark.parametrize(("bounds", "certain"), [((0.1, 2.5), 6000.0), ((0.1, 4.0), 0.0)])
+def test_a_bound_more_than_ten_times_the_threshold_tells_nothing(
+    bounds: tuple[float, ...], certain: float, tmp_path: Path
+) -> None:
+    series = Engine().latencies("ttft", [(60, {50.0: 100})], bounds)
+    expect(tmp_path, rules(tmp_path, "0.25s"), series, {(60, "sum(inferwatch:slo_certain:1h)"): {"{}": certain}})

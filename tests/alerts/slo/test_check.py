@@ -83,3 +83,11 @@ def test_the_published_schema_names_the_keys_that_are_read() -> None:
     assert schema["$defs"]["Slo"]["properties"].keys() == Slo.model_fields.keys()
     assert "is" in schema["$defs"]["TimeSlices"]["properties"]
     assert schema["$defs"]["Slo"]["additionalProperties"] is False
+
+
+def test_a_threshold_far_below_a_frameworks_bounds_never_pages_there(tmp_path: Path) -> None:
+    indicator = "indicator: {latency: {phase: ttft, below: 0.005s}}"
+    specs = specs_of(tmp_path, "objective: 99%", indicator, "select: {framework: sglang}")
+    (told,) = warnings(specs)
+    assert "requests between 0.0 and 0.1 s are interpolated" in told
+    assert told.endswith("none is certainly slower, so nothing pages: that is more than 10 times the threshold")
