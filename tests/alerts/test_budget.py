@@ -89,7 +89,7 @@ def test_ratios_stay_between_none_and_all_and_certain_never_exceeds_estimated(
 ) -> None:
     counts = Counts(good, bad, unknown, bad * certain, minutes=60, minutes_outage=6)
     for choice in ("exclude", "bad"):
-        ratio, sure = bad_ratio(counts, choice), certain_ratio(counts, choice)  # type: ignore[arg-type]
+        ratio, sure = bad_ratio(counts, choice), certain_ratio(counts, choice)
         assert ratio is not None
         assert sure is not None
         assert 0.1 <= sure <= ratio + 1e-12 <= 1 + 1e-9
