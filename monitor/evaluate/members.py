@@ -1,0 +1,78 @@
+"""The series that an objective is about: engines by group, and the targets that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, select
+
+from alerts.slo.spec import Slo
+from exporters.schema import IDENTITY, Scope
+from monitor.history import tables
+from monitor.history.packed import Floats, Ints
+
+Group = tuple[str, ...]
+"""Values of the labels that an objective groups by, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Numbers of groups and targets are places in `groups` and `target_ids`."""
+
+    groups: tuple[Group, ...]
+    engine_ids: Ints
+    engine_group: Ints
+    engine_target: Ints
+    engine_framework: tuple[str, ...]
+    engine_seen: Floats
+    """First and last, a row for each engine."""
+    target_ids: Ints
+
+    def of_framework(self, framework: str) -> NDArray[np.bool_]:
+        return np.array([each == framework for each in self.engine_framework], bool)
+
+
+def members(connection: Connection, slo: Slo) -> Members:
+    """In order of identity, whatever the ids are."""
+    c = tables.series.c
+    rows = [dict(row) for row in connection.execute(select(*c)).mappings()]
+    known = sorted(rows, key=lambda row: str(row["identity"]))
+    targets = {(row["node"], row["server"]): row["id"] for row in known if row["scope"] == Scope.TARGET.value}
+    engines = [row for row in known if row["scope"] == Scope.ENGINE.value and _place(row) in targets]
+    labelled = [(row, labels) for row in engines if _is_selected(slo, labels := _labels(row))]
+    groups = sorted({_group(slo, labels) for _, labels in labelled})
+    places = list(dict.fromkeys(_place(row) for row, _ in labelled))
+    return Members(
+        tuple(groups),
+        np.array([row["id"] for row, _ in labelled], np.int64),
+        np.array([groups.index(_group(slo, labels)) for _, labels in labelled], np.int64),
+        np.array([places.index(_place(row)) for row, _ in labelled], np.int64),
+        tuple(row["framework"] or "" for row, _ in labelled),
+        np.array([_seen(row) for row, _ in labelled], np.float64).reshape(-1, 2),
+        np.array([targets[place] for place in places], np.int64),
+    )
+
+
+def _place(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["node"], row["server"]
+
+
+def _labels(row: Mapping[str, Any]) -> dict[str, str]:
+    return {**row["labels"], **{name: row[name] or "" for name in IDENTITY[Scope.ENGINE]}}
+
+
+def _is_selected(slo: Slo, labels: Mapping[str, str]) -> bool:
+    return all(labels.get(name, "") in values for name, values in slo.select.items())
+
+
+def _group(slo: Slo, labels: Mapping[str, str]) -> Group:
+    return tuple(labels.get(name, "") for name in slo.groups)
+
+
+def _seen(row: Mapping[str, Any]) -> tuple[float, float]:
+    first, last = row["first_seen"], row["last_seen"]
+    return (-np.inf if first is None else first), (-np.inf if last is None else last)
