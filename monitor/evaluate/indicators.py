@@ -21,6 +21,7 @@ from alerts.burn import HOUR, MINUTE, SLICE
 from alerts.rules.availability import BAD, GOOD, UNKNOWN
 from alerts.rules.latency import QUEUED_BEFORE_THE_CLOCK
 from alerts.slo.spec import LatencyBelow, Slo, TimeSlices
+from alerts.slo.thresholds import REACH
 from exporters.schema import PHASES
 from monitor.evaluate.members import Members
 from monitor.history.cells import Columns
@@ -121,16 +122,22 @@ class Latency(Judge):
         return found
 
     def _told(self, merged: Merged) -> tuple[Floats, Floats, Floats]:
-        """All, those up to the threshold as the grid has them, and those beyond the first own bound that reaches it."""
+        """All, those up to the threshold as the grid has them, and those that are certainly beyond it."""
         total, bounds = merged.counts[:, -1], merged.bounds
+        own = next((n for n, bound in enumerate(bounds) if self._is_own(bound)), len(bounds))
+        certain = total - merged.counts[:, own]
         high = int(np.searchsorted(bounds, self._below))
         if high == len(bounds):  # the first bound of the grid above takes what is beyond the largest
-            return total, total, np.zeros(len(total))
-        at_high, certain = merged.counts[:, high], total - merged.counts[:, high]
+            return total, total, certain
+        at_high = merged.counts[:, high]
         low, low_bound = (merged.counts[:, high - 1], bounds[high - 1]) if high else (0.0 * total, 0.0)
         width = bounds[high] - low_bound
         share = (self._below - low_bound) / width if width > 0 else 1.0
         return total, low + (at_high - low) * share, certain
+
+    def _is_own(self, bound: float) -> bool:
+        """Whether it tells what is certainly slower, as Prometheus knows it."""
+        return self._below <= bound <= self._below * REACH and bound in self._grid
 
     def _waiting(self, rows: Rows) -> Flags:
         if self._queues_at is None:

@@ -55,6 +55,15 @@ def test_beyond_the_largest_own_bound_nothing_is_certainly_bad(database: Engine)
     assert (found.good, found.bad, found.certainly_bad) == (9, 0, 0)
 
 
+def test_a_bound_too_far_above_the_threshold_or_off_the_grid_makes_nothing_certain(database: Engine) -> None:
+    rows = {target("a"): up(), target("b"): up(), target("c"): up()}
+    for name, bounds in (("a", (0.01, 10.0)), ("b", (0.01, 0.1234)), ("c", (0.01, 0.1234, 0.5))):
+        rows[engine(name)] = minute(counts={"itl": [1] * (len(bounds) + 1)}, bounds=bounds)
+    write(database, [Window(START, rows)])
+    found = counted(database, latency("itl", 0.1), START + 60, 60)[UNIFIED]
+    assert found.certainly_bad == 1
+
+
 def test_servers_with_other_bounds_count_by_their_own(database: Engine) -> None:
     rows = {
         target("a"): up(),
@@ -240,7 +249,9 @@ def test_what_is_remembered_is_what_is_there(database: Engine) -> None:
     for until in range(START + 20 * HOUR, START + DAY, 1740):
         for slo in SLOS:
             lengths = [300, HOUR, 6 * HOUR]
-            assert counter.windows(slo, until, lengths) == Counter(database).windows(slo, until, lengths)
+            told, fresh = (c.windows(slo, until, lengths)[UNIFIED] for c in (counter, Counter(database)))
+            for length in lengths:
+                assert astuple(told[length]) == pytest.approx(astuple(fresh[length]))
 
 
 def test_minutes_that_come_late_are_counted(database: Engine) -> None:
