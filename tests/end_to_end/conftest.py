@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from monitor.history.database import open_database
-from tests.end_to_end.histories import FOR_EVER, NOTHING, new_sqlite, read_late
+from tests.end_to_end.histories import FOR_EVER, NOTHING, history, in_file, read_late
 from tests.end_to_end.samples import as_openmetrics
 from tests.end_to_end.worlds import World, world
 from tests.servers.postgres import Postgres
@@ -44,25 +43,22 @@ def prometheus(prometheus_folder: Path) -> Iterator[Prometheus]:
 @pytest.fixture(scope="session")
 def undisturbed(seen: World, prometheus: Prometheus, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """Read late, all at once."""
-    engine = new_sqlite(tmp_path_factory.mktemp("undisturbed") / "history.sqlite")
-    asyncio.run(read_late(prometheus.url, engine, seen))
-    yield engine
-    engine.dispose()
+    with history(in_file(tmp_path_factory.mktemp("undisturbed"))) as database:
+        asyncio.run(read_late(prometheus.url, database, seen))
+        yield database
 
 
 @pytest.fixture(scope="session")
 def undisturbed_postgres(seen: World, prometheus: Prometheus, postgres: Postgres) -> Iterator[Engine]:
-    with postgres.new_database() as url:
-        engine = open_database(url)
-        asyncio.run(read_late(prometheus.url, engine, seen))
-        yield engine
-        engine.dispose()
+    with postgres.new_database() as url, history(url) as database:
+        asyncio.run(read_late(prometheus.url, database, seen))
+        yield database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of an empty database."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'history.sqlite'}"
+        return in_file(tmp_path)
     url: str = request.getfixturevalue("postgres_url")
     return url

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +24,23 @@ SETTLED = 700.0
 _COARSE = ("target_hour", "engine_hour", "target_day", "engine_day")
 
 
-def new_sqlite(at: Path) -> Engine:
-    return opened(sqlite_url(at))
-
-
-def opened(url: str) -> Engine:
-    """At head."""
+@contextmanager
+def history(url: str) -> Iterator[Engine]:
+    """A database at head."""
     engine = open_database(url)
-    upgrade(engine)
-    return engine
+    try:
+        upgrade(engine)
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def in_file(folder: Path) -> str:
+    return sqlite_url(folder / "history.sqlite")
 
 
 async def read_late(url: str, database: Engine, seen: World) -> None:
     """All at once."""
-    upgrade(database)
     await followed(url, database, seen.until + SETTLED, backfill=BACKFILL)
     roll_up_all(database, seen)
 

@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from tests.end_to_end import by_hand
 from tests.end_to_end.compared import differences, rolled_up
-from tests.end_to_end.histories import BACKFILL, SETTLED, new_sqlite, opened, read_late, roll_up_all, tables
+from tests.end_to_end.histories import BACKFILL, SETTLED, history, in_file, read_late, roll_up_all, tables
 from tests.end_to_end.worlds import HOURS, World
 from tests.monitor.following import followed
 from tests.servers.prometheus import Prometheus
@@ -40,13 +40,12 @@ async def test_a_monitor_that_was_there_all_along_has_the_rows_of_one_that_came_
     undisturbed: Engine, seen: World, prometheus: Prometheus, tmp_path: Path
 ) -> None:
     """It looked at odd moments: in the middle of minutes, and not for a while."""
-    database = new_sqlite(tmp_path / "along.sqlite")
     chance = random.Random(4)
     moments = sorted(seen.start + chance.uniform(0, HOURS * 3600) for _ in range(3 * HOURS))
-    await followed(prometheus.url, database, *moments, seen.until + SETTLED, backfill=BACKFILL)
-    roll_up_all(database, seen)
-    assert tables(database, seen) == tables(undisturbed, seen)
-    database.dispose()
+    with history(in_file(tmp_path)) as database:
+        await followed(prometheus.url, database, *moments, seen.until + SETTLED, backfill=BACKFILL)
+        roll_up_all(database, seen)
+        assert tables(database, seen) == tables(undisturbed, seen)
 
 
 def test_both_databases_hold_the_same(undisturbed: Engine, undisturbed_postgres: Engine, seen: World) -> None:
@@ -59,27 +58,23 @@ async def test_two_monitors_at_once_do_no_harm(
     async def follow(database: Engine, *moments: float) -> None:
         await followed(prometheus.url, database, *moments, seen.until + SETTLED, backfill=BACKFILL)
 
-    one, other = opened(new_url), opened(new_url)
-    await asyncio.gather(follow(one), follow(other, seen.start + 3000.0, seen.until - 1200.0))
-    roll_up_all(one, seen)
-    assert tables(one, seen) == tables(undisturbed, seen)
-    one.dispose()
-    other.dispose()
+    with history(new_url) as one, history(new_url) as other:
+        await asyncio.gather(follow(one), follow(other, seen.start + 3000.0, seen.until - 1200.0))
+        roll_up_all(one, seen)
+        assert tables(one, seen) == tables(undisturbed, seen)
 
 
 async def test_victoria_metrics_gives_the_same_but_for_digits_beyond_the_twelfth(
     undisturbed: Engine, seen: World, openmetrics: Path, tmp_path: Path
 ) -> None:
-    database = new_sqlite(tmp_path / "history.sqlite")
-    with VictoriaMetrics("", tmp_path) as victoria:
+    with VictoriaMetrics("", tmp_path) as victoria, history(in_file(tmp_path)) as database:
         victoria.load(openmetrics)
         await read_late(victoria.url, database, seen)
-    theirs, ours = tables(database, seen), tables(undisturbed, seen)
+        theirs, ours = tables(database, seen), tables(undisturbed, seen)
     assert theirs["series"] == ours["series"]
     assert theirs["events"] == ours["events"]
     for name in ours.keys() - {"series", "events"}:
         assert _others(theirs[name], ours[name]) == []
-    database.dispose()
 
 
 def _others(theirs: dict[Any, Any], ours: dict[Any, Any]) -> list[Any]:
