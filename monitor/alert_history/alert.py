@@ -12,11 +12,6 @@ SEEN_WITHIN_SECONDS = 600.0
 """Rules are evaluated more often, and samples are read a minute late."""
 
 
-def storable(text: str) -> str:
-    """What PostgreSQL cannot hold, replaced."""
-    return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
 class State(StrEnum):
     FIRING = "firing"
     RESOLVED = "resolved"

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from exporters.loader import problems_of
-from monitor.alert_history.alert import storable
 from monitor.alert_history.fingerprint import fingerprint
+from monitor.history.storable import storable
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")

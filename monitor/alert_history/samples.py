@@ -15,7 +15,7 @@ from itertools import pairwise
 from math import inf, isnan
 
 from exporters.observation import Labels, labels
-from monitor.alert_history.alert import storable
+from monitor.history.storable import storable
 from monitor.sources.prometheus.answers import Points
 
 ALERTS, FOR_STATE = "ALERTS", "ALERTS_FOR_STATE"

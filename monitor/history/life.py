@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, collate, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, collate, func, select
 
-from exporters.schema import Scope
+from exporters.observation import Labels, labels
+from exporters.schema import IDENTITY, Scope
 from monitor.history import tables
 from monitor.history.minutes import FLAGS, Event
 
@@ -40,12 +41,17 @@ class Seen:
 def events(connection: Connection, wanted: Wanted) -> list[Event]:
     """The newest first."""
     series, event = tables.series.c, tables.events.c
-    found = select(series.identity, event.at, event.kind, event.before, event.after)
+    found = select(tables.series, event.at, event.kind, event.before, event.after)
     found = found.join_from(tables.events, tables.series).where(*_conditions(wanted))
     bytewise = "C" if connection.dialect.name == "postgresql" else "BINARY"
     order = (collate(series.identity, bytewise), collate(event.kind, bytewise))
     rows = connection.execute(found.order_by(event.at.desc(), *order).limit(wanted.limit)).all()
-    return [Event(tuple(json.loads(r.identity).items()), r.at, r.kind, r.before, r.after) for r in rows]
+    return [Event(_identity(r), r.at, r.kind, r.before, r.after) for r in rows]
+
+
+def _identity(series: Row[Any]) -> Labels:
+    own = {name: series._mapping[name] for name in IDENTITY[Scope(series.scope)]}
+    return labels({**series.labels, **own})
 
 
 def _conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:

@@ -11,6 +11,7 @@ from exporters.schema import IDENTITY, Scope
 from monitor.history.columns import COLUMNS, Column, CounterColumn, GaugeColumns, HistogramColumn
 from monitor.history.encoding import encode
 from monitor.history.minutes import Minute
+from monitor.history.storable import storable
 
 _as_json = json.JSONEncoder(sort_keys=True).encode
 
@@ -48,7 +49,7 @@ def _counter(key: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
 
 
 def _open_counter(metric: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
-    by_label = {label: value for (name, label), value in minute.counters.items() if name == metric}
+    by_label = {storable(label): value for (name, label), value in minute.counters.items() if name == metric}
     return (_as_json(by_label) if by_label else None,)
 
 

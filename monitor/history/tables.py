@@ -54,9 +54,9 @@ series = Table(
     SqlColumn("last_seen", Double),
     Index(None, "node", "server"),
 )
-"""One per engine, per target and per GPU. `identity` is the whole identity as canonical JSON; `labels` are the user's;
-`info` is what `llm_server_info` or `gpu_info` said last: version, frontend, wire model and whatever else is known. A
-target that never answered was never seen. A GPU has no server: "", since several may run on it."""
+"""One per engine, per target and per GPU. `identity` is the whole identity as one text, `storable.key_of`; `labels` are
+the user's; `info` is what `llm_server_info` or `gpu_info` said last: version, frontend, wire model and whatever else is
+known. A target that never answered was never seen. A GPU has no server: "", since several may run on it."""
 
 bounds = Table(
     "bounds",

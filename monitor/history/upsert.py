@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from exporters.schema import IDENTITY
 from monitor.history import tables
 from monitor.history.minutes import Event, Minute
 from monitor.history.rows import scope_of
+from monitor.history.storable import key_of, storable
 from monitor.history.tables import Tier
 
 Insert = sqlite.Insert | postgresql.Insert
@@ -42,7 +42,8 @@ class Seen:
     def of(cls, minute: Minute) -> Seen | None:
         if minute.first_seen is None or minute.last_seen is None:
             return None
-        return cls(minute.first_seen, minute.last_seen, minute.info)
+        info = {name: storable(text) for name, text in minute.info.items()}
+        return cls(minute.first_seen, minute.last_seen, info)
 
     def __or__(self, other: Seen) -> Seen:
         earlier, later = (self, other) if self.last <= other.last else (other, self)
@@ -71,7 +72,8 @@ class Upsert:
             self.connection.execute(again, [{"window": window} for window in windows])
 
     def event(self, series_id: int, event: Event) -> None:
-        values = {"at": event.at, "kind": event.kind, "before": event.before, "after": event.after}
+        before, after = (text and storable(text) for text in (event.before, event.after))
+        values = {"at": event.at, "kind": event.kind, "before": before, "after": after}
         insert = self._insert(tables.events).values(series_id=series_id, **values)
         self.connection.execute(insert.on_conflict_do_nothing())
 
@@ -119,11 +121,12 @@ class Upsert:
 
     def series(self, identity: Labels) -> int:
         """The id of the series, which is made where it is new."""
-        text = json.dumps(dict(identity), sort_keys=True)
+        stored = tuple((name, storable(text)) for name, text in identity)
+        text = key_of(stored)
         known = select(tables.series.c.id).where(tables.series.c.identity == text)
         found: int | None = self.connection.scalar(known)
         if found is None:
-            insert = self._insert(tables.series).values(identity=text, **_series_values(identity))
+            insert = self._insert(tables.series).values(identity=text, **_series_values(stored))
             self.connection.execute(insert.on_conflict_do_nothing())
             return int(self.connection.execute(known).scalar_one())
         return found
