@@ -23,7 +23,8 @@ def latency_rules(scope: Scope, indicator: LatencyBelow) -> list[Recording]:
     judged_count, judged_good, judged_certain = (
         promql.binary(of, "unless", queued, on=scope.target) for of in (count, good, _certain(scope, indicator, count))
     )
-    unknown = scope.sum(promql.binary(count, "and", queued, on=scope.target))
+    at_queues = scope.increase(f"{PHASES[indicator.phase].metric}_count", _queueing(indicator.phase))
+    unknown = scope.sum(promql.binary(at_queues, "and", queued, on=scope.target))
     if scope.slo.unknown == "exclude":
         return [*_rules(scope, judged_count, judged_good, judged_certain), scope.counted("unknown", unknown)]
     return _with_unknown_as_bad(scope, count, judged_good, judged_certain, unknown)
@@ -54,8 +55,12 @@ def _queued(scope: Scope, phase: str) -> str | None:
     framework = QUEUED_BEFORE_THE_CLOCK.get(phase)
     if framework is None or framework not in scope.slo.select.get("framework", (framework,)):
         return None
-    waiting = scope.metric("llm_requests_waiting_api", promql.equals("framework", framework))
+    waiting = scope.metric("llm_requests_waiting_api", _queueing(phase))
     return promql.binary(promql.over_time("max", waiting, SLICE), ">", "0")
+
+
+def _queueing(phase: str) -> promql.Matcher:
+    return promql.equals("framework", QUEUED_BEFORE_THE_CLOCK[phase])
 
 
 def _certain(scope: Scope, indicator: LatencyBelow, count: str) -> str:
