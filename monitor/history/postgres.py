@@ -75,6 +75,12 @@ def is_worth_repeating(error: SQLAlchemyError) -> bool:
     return isinstance(original, psycopg.Error) and original.sqlstate in _PASSING
 
 
+def is_about_values(error: SQLAlchemyError) -> bool:
+    """What was to be written is refused, and will be again."""
+    original = error.orig if isinstance(error, DBAPIError) else None
+    return isinstance(original, psycopg.DataError | psycopg.errors.ProgramLimitExceeded)
+
+
 def take_turn(connection: Connection, turn: Turn) -> None:
     """Until the end of the transaction; whoever else wants it waits. SQLite's writers wait for each other anyway."""
     if is_postgres(connection):

@@ -16,7 +16,7 @@ from monitor.history import checkpoint, gpu_minutes
 from monitor.history.lease import LeaseLost
 from monitor.history.minutes import WINDOW_SECONDS, Event, State, Step, Window, advance
 from monitor.history.placement import place, placements
-from monitor.history.store import Batch, Store
+from monitor.history.store import Batch, RowsRefused, Store
 
 log = logging.getLogger(__name__)
 
@@ -156,20 +156,42 @@ class Recording:
 
     def _write(self, batches: Iterable[Batch | None], now: float = math.inf) -> None:
         due = [batch for batch in batches if batch is not None]
-        if not due:
-            return
         try:
-            self._store.write(due)
+            if due:
+                self._write_all(due, now)
         except LeaseLost:
             self._attend()
-            return
-        for batch in due:
-            pending = self._pending[batch.node, batch.server, batch.uuid]
-            pending.open_is_written = pending.state.window in batch.windows
-            ends = (self._newest, *(w.start + WINDOW_SECONDS for w in pending.windows))
-            self._newest = max((end for end in ends if end is not None and end <= now), default=None)
-            pending.windows.clear()
-            pending.events.clear()
+
+    def _write_all(self, batches: Sequence[Batch], now: float) -> None:
+        """Together, or where something is refused each by itself, so that it keeps back no other."""
+        try:
+            self._store.write(batches)
+        except RowsRefused as refused:
+            if len(batches) == 1:
+                of = f"{batches[0].server or batches[0].uuid} on {batches[0].node}"
+                raise RowsRefused(f"minutes of {of} cannot be stored, and are tried again: {refused}") from refused
+            self._write_apart(batches, now)
+        else:
+            for batch in batches:
+                self._take_away(batch, now)
+
+    def _write_apart(self, batches: Iterable[Batch], now: float) -> None:
+        refused: RowsRefused | None = None
+        for batch in batches:
+            try:
+                self._write_all([batch], now)
+            except RowsRefused as error:
+                refused = error
+        if refused is not None:
+            raise refused
+
+    def _take_away(self, batch: Batch, now: float) -> None:
+        pending = self._pending[batch.node, batch.server, batch.uuid]
+        pending.open_is_written = pending.state.window in batch.windows
+        ends = (self._newest, *(w.start + WINDOW_SECONDS for w in pending.windows))
+        self._newest = max((end for end in ends if end is not None and end <= now), default=None)
+        pending.windows.clear()
+        pending.events.clear()
 
 
 def _warn_of_the_future(latest: float | None, now: float) -> None:

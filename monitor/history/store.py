@@ -22,7 +22,7 @@ from monitor.history.file import DatabaseFile
 from monitor.history.lease import Lease
 from monitor.history.minutes import WINDOW_SECONDS, Event, Window
 from monitor.history.partitions import Partition, make_partitions, partition_of
-from monitor.history.postgres import is_worth_repeating
+from monitor.history.postgres import is_about_values, is_worth_repeating
 from monitor.history.rows import row_values, scope_of
 from monitor.history.tables import Tier, rows_table
 from monitor.history.trouble import explained
@@ -35,6 +35,10 @@ _ATTEMPTS = 3
 
 class WriteError(HistoryError):
     """Nothing of what was handed in was written."""
+
+
+class RowsRefused(WriteError):
+    """By the database, for what they hold: it may take others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class Store:
         """What became of the file while this process ran, the last at the end."""
 
     def write(self, batches: Sequence[Batch]) -> None:
-        """All or nothing. Raises WriteError, and LeaseLost where another writes these now."""
+        """All or nothing. Raises WriteError, RowsRefused among them, and LeaseLost where another writes these now."""
         windows = [window for batch in batches for window in batch.windows]
         events = [event for batch in batches for event in batch.events]
 
@@ -91,7 +95,8 @@ class Store:
                     self._write_once(windows, events, mark)
             except SQLAlchemyError as cause:
                 if not (again and is_worth_repeating(cause)):
-                    raise WriteError(f"could not write the history at {explained(self._engine.url, cause)}") from cause
+                    kind = RowsRefused if is_about_values(cause) else WriteError
+                    raise kind(f"could not write the history at {explained(self._engine.url, cause)}") from cause
             else:
                 return
 

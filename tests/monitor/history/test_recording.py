@@ -1,4 +1,5 @@
 import json
+import math
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,7 +17,7 @@ from monitor.history import recording as module
 from monitor.history.database import open_database
 from monitor.history.lease import SCRAPED, Lease
 from monitor.history.recording import Recording
-from monitor.history.store import Batch, Store, WriteError
+from monitor.history.store import Batch, RowsRefused, Store, WriteError
 from monitor.history.tables import checkpoints, leases, metadata
 from tests.monitor.history.stored import engine_rows, everything
 from tests.monitor.observations import empty_page, observation, series
@@ -108,6 +109,22 @@ def test_what_could_not_be_written_is_written_the_next_time(database: Engine) ->
     store.fails = False
     recording.record([observation(150, {TOKENS: 10})], 150)
     assert {s: r["generation_tokens"] for s, r in engine_rows(database).items()} == {0: 7, 60: 1}
+
+
+def test_what_a_database_refuses_of_one_server_keeps_back_no_other(postgres_database: Engine) -> None:
+    rejected = series("llm_requests_rejected_total", server="odd", reason="queue_full")
+    recording = Recording(Store(postgres_database), INTERVAL)
+
+    def read(at: float, value: float) -> None:
+        odd = observation(at, {rejected: value}, server="odd")
+        recording.record([odd, observation(at, {TOKENS: at})], at)
+
+    read(15, 1)
+    read(30, math.inf)  # JSON has no such number
+    for at in (75, 135):
+        with pytest.raises(RowsRefused, match=r"minutes of odd on n1 cannot be stored.* type json"):
+            read(at, 2)
+    assert {start: row["generation_tokens"] for start, row in engine_rows(postgres_database).items()} == {0: 15, 60: 45}
 
 
 def test_while_nothing_can_be_written_only_so_much_is_kept(
