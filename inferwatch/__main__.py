@@ -14,6 +14,7 @@ import typer
 from exporters.terminal import printable
 from inferwatch.console import CommandError
 from inferwatch.objectives import rules, slo
+from inferwatch.options import Config, Database, StateDir
 
 app = typer.Typer(
     help="Observability for LLM inference servers.",
@@ -32,24 +33,12 @@ app.add_typer(history, name="history")
 app.add_typer(slo, name="slo")
 app.add_typer(rules, name="rules")
 
-Config = Annotated[
-    Path | None, typer.Option(help="Configuration file; without it ./inferwatch.yml, if there is one.", metavar="FILE")
-]
 Listen = Annotated[
     str | None, typer.Option(help="Where to listen, instead of the configuration's `listen`.", metavar="HOST:PORT")
-]
-StateDir = Annotated[
-    Path | None, typer.Option(help="Folder of the history (default: ~/.local/state/inferwatch).", metavar="FOLDER")
 ]
 Ports = Annotated[
     list[int] | None,
     typer.Option("--port", help="Look for servers at this port of this host instead of the usual ones; repeatable."),
-]
-Database = Annotated[
-    str | None,
-    typer.Option(
-        help="Database URL of the history, instead of the configuration's; it holds no password.", metavar="URL"
-    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log to standard error, with tracebacks.")]
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from inferwatch.options import Config, Database, StateDir
+
 slo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Objectives: write, import and check them.")
 rules = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Prometheus' rules: build and check them.")
 
@@ -21,6 +23,11 @@ Spec = Annotated[Path, typer.Argument(metavar="FILE", help="A file of objectives
 PrometheusUrl = Annotated[
     str | None, typer.Option("--prometheus", help="Ask this Prometheus what there really is.", metavar="URL")
 ]
+Judged = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help="A file of objectives, instead of those that the configuration names."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 UserLabels = Annotated[
     list[str] | None, typer.Option("--label", help="A label of your own that servers have; repeatable.", metavar="NAME")
 ]
@@ -51,6 +58,22 @@ def import_(file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of
     from inferwatch.slo import import_ as run
 
     run(file)
+
+
+@slo.command()
+def status(
+    file: Judged = None,
+    json: Json = False,
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Say how objectives stand: state, error budget, burn rates, and how long the budget lasts."""
+    from inferwatch.place import Place
+    from inferwatch.slo_history import Asked
+    from inferwatch.slo_status import status as run
+
+    run(Asked(file, Place(config, state_dir, database)), as_json=json)
 
 
 @rules.command()

@@ -41,6 +41,7 @@ async def _run(config: MonitorConfig, state: Path | None, bound: socket.socket) 
             monitor.history,
             recorder=monitor.recorder,
             alerts=monitor.alerts,
+            watch=monitor.watch,
             node=config.node,
             looked_for=[*prometheus_of(config), *(f"sidecar {url}" for url in config.sources.sidecars)],
         )

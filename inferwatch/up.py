@@ -85,6 +85,7 @@ async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
             monitor.history,
             recorder=monitor.recorder,
             alerts=monitor.alerts,
+            watch=monitor.watch,
             sidecar=watched.sidecar,
             node=loaded.sidecar.node,
             looked_for=[*prometheus_of(loaded.monitor), *(f"port {s.port}: {s.text}" for s in seen)],

@@ -23,7 +23,9 @@ from monitor.alert_history.history import AlertHistory
 from monitor.api import describe, problems
 from monitor.api.alerts import router as alerts_router
 from monitor.api.routes import router as api_router
+from monitor.api.slos import router as slos_router
 from monitor.api.sources import router as sources_router
+from monitor.evaluate.watch import Watch
 from monitor.fleet import Fleet
 from monitor.head import AnswersHead
 from monitor.history.ask import History
@@ -34,18 +36,19 @@ _OWN_PATHS = ("/", "/metrics", "/healthz")
 """What monitor and sidecar both have; all other pages of the sidecar are served beside the monitor's."""
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 (a monitor's parts)
     fleet: Fleet,
     history: History,
     *,
     recorder: Recorder | None = None,
     alerts: AlertHistory | None = None,
+    watch: Watch | None = None,
     sidecar: Sidecar | None = None,
     node: str | None = None,
     looked_for: Sequence[str] = (),
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
-    """Runs `recorder` and `alerts` while it is up, and closes `sidecar`, whose pages it serves beside its own.
+    """Runs `recorder`, `alerts` and `watch` while it is up, and closes `sidecar`, whose pages it serves beside its own.
 
     `node` labels the own metrics (default: this host); `looked_for` says where servers were searched, for the page.
     """
@@ -58,8 +61,9 @@ def create_app(
                 await stack.enter_async_context(inner.router.lifespan_context(inner))
             if recorder is not None:
                 await stack.enter_async_context(_running(recorder.run()))
-            if alerts is not None:
-                await stack.enter_async_context(_running(alerts.run()))
+            for judging in (alerts, watch):
+                if judging is not None:
+                    await stack.enter_async_context(_running(judging.run()))
             yield
 
     app = FastAPI(title="inferwatch", version=product_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
@@ -69,6 +73,8 @@ def create_app(
     app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems))
     if alerts is not None:
         app.include_router(alerts_router(alerts, clock))
+    if watch is not None:
+        app.include_router(slos_router(lambda: watch.told))
     own = partial(_own_metrics, recorder, alerts, node or socket.gethostname(), build_info=sidecar is None)
     _add_own(app, own, sidecar)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
@@ -78,7 +84,7 @@ def create_app(
         clock=clock,
         looked_for=looked_for,
         debug_path=None if inner is None else "/debug",
-        problems=lambda: [problem for part in (recorder, alerts) if part for problem in part.history_problems()],
+        problems=lambda: [problem for part in (recorder, alerts, watch) if part for problem in part.history_problems()],
         source_problems=source_problems,
     )
     app.include_router(page)

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 
 from sqlalchemy import Engine
 
+from alerts.burn import MINUTE
 from monitor.alert_history.follower import AlertFollower
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import AlertStore
 from monitor.config import MonitorConfig
+from monitor.evaluate.objectives import Objectives
+from monitor.evaluate.watch import Watch
 from monitor.fleet import STALE_AFTER_SECONDS, Fleet
 from monitor.follower import Follower
 from monitor.history.ask import History
@@ -33,6 +36,7 @@ class Monitor:
     history: History
     recorder: Recorder
     alerts: AlertHistory
+    watch: Watch
     database: Engine
     lease: Lease | None
 
@@ -77,7 +81,13 @@ def assemble(
         database.dispose()
         raise
     alerts = _alerts(config, client, AlertStore(database), clock)
-    return Monitor(fleet, History(database), recorder, alerts, database, lease)
+    watch = Watch(database, Objectives(config.slos), delay=_delay(config), clock=clock)
+    return Monitor(fleet, History(database), recorder, alerts, watch, database, lease)
+
+
+def _delay(config: MonitorConfig) -> float:
+    """Until every source has told what came to an end: it is asked again, and once more if it was late."""
+    return 2 * config.scrape.interval if config.prometheus is None else config.prometheus.delay + MINUTE
 
 
 def _elsewhere(config: MonitorConfig, client: Client | None, clock: Callable[[], float]) -> list[Source]:

@@ -37,7 +37,8 @@ from exporters.config import (
     contradictions,
     host_and_port,
 )
-from exporters.loader import Problem, Root, Seconds, Section, Text, Told
+from exporters.loader import ConfigError, Problem, Root, Seconds, Section, Text, Told
+from monitor.evaluate.objectives import slos_of
 from monitor.history.database import default_url, sqlite_url
 from monitor.history.postgres import with_driver
 from monitor.history.retention import Retention
@@ -205,6 +206,10 @@ class AlertmanagerSection(Section):
     bearer_token_env: VariableName | None = Field(default=None, repr=False)
 
 
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
 class Sources(Section):
     """Where observations come from besides the sidecar of this process."""
 
@@ -221,6 +226,14 @@ class MonitorConfig(Root):
     sources: Sources = Sources()
     prometheus: PrometheusSection | None = None
     alertmanager: AlertmanagerSection = AlertmanagerSection()
+    slos: Annotated[tuple[ReadableFile, ...], BeforeValidator(_listed)] = ()
+
+    def unusable(self) -> list[str]:
+        try:
+            slos_of(self.slos)
+        except ConfigError as error:
+            return list(error.problems)
+        return []
 
     @classmethod
     def across(cls, raw: Mapping[str, object]) -> list[Problem]:

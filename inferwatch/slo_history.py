@@ -1,0 +1,39 @@
+"""What commands about objectives have in common that judge a history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from alerts.slo.spec import Slo
+from exporters.config import default_path
+from exporters.loader import ConfigError
+from inferwatch.console import MISUSED, CommandError
+from inferwatch.place import Place
+from inferwatch.process import load
+from monitor.config import MonitorConfig
+from monitor.evaluate.objectives import slos_of
+
+_USUAL = Path("slo.yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which objectives, over which history. Without `file` they are those of the configuration, or of slo.yml here."""
+
+    file: Path | None
+    at: Place
+
+    def slos(self) -> list[Slo]:
+        """Raises CommandError."""
+        try:
+            return slos_of(self._files())
+        except ConfigError as error:
+            raise CommandError(*error.problems, status=MISUSED) from error
+
+    def _files(self) -> Sequence[Path]:
+        if self.file is not None:
+            return [self.file]
+        configured = load(self.at.config or default_path(), MonitorConfig).slos
+        return configured or [_USUAL]

@@ -1,0 +1,129 @@
+"""How objectives stand: state, budget, burn per window, and how long the budget lasts. Alerts hold as in the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from alerts.budget import Counts, State, bad_ratio, burn, certain_ratio, remaining, seconds_to_exhaustion, state
+from alerts.burn import DAY, MINUTE, SLICE, BurnWindow, Severity
+from alerts.slo.spec import Slo
+from monitor.evaluate.counts import Counter
+from monitor.evaluate.members import Group
+
+Windows = Mapping[int, Counts]
+"""Counts by length in seconds, all to the same end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Burn:
+    """Rates over both windows, None where nothing was judged; `ratio` is what an alert over the long one rests on."""
+
+    window: BurnWindow
+    long: float | None
+    short: float | None
+    ratio: float | None
+    holds: bool
+
+    @property
+    def lasting(self) -> float:
+        """What still goes on of it."""
+        return min(self.long or 0.0, self.short or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Of one group at `at`, unix seconds. `left` is the share of the budget that is left, below 0 if overspent.
+
+    `left_certain` is the same of what is certainly bad: the true one lies between. `exhausted_in` is in seconds, None
+    where the budget lasts.
+    """
+
+    slo: Slo
+    group: Group
+    at: int
+    state: State
+    counts: Counts
+    left: float | None
+    left_certain: float | None
+    burns: tuple[Burn, ...]
+    exhausted_in: float | None
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return dict(zip(self.slo.groups, self.group, strict=True))
+
+    def firing(self, severity: Severity) -> Burn | None:
+        return next((b for b in self.burns if b.holds and b.window.severity == severity), None)
+
+
+def lengths(slo: Slo) -> list[int]:
+    """Of the windows that a status needs."""
+    kept, left_out = slo.burn_windows()
+    return sorted({MINUTE, SLICE, slo.days * DAY, *(n for w in (*kept, *left_out) for n in (w.long, w.short))})
+
+
+def statuses(counter: Counter, specs: Iterable[Slo], at: int) -> list[Status]:
+    """By objective in their order, and by group. Raises ReadError."""
+    return [
+        status(slo, group, windows, at)
+        for slo in specs
+        for group, windows in counter.windows(slo, at, lengths(slo)).items()
+    ]
+
+
+def status(slo: Slo, group: Group, windows: Windows, at: int) -> Status:
+    judged = {length: _judged(slo, counts) for length, counts in windows.items()}
+    whole = judged[slo.days * DAY]
+    burns = tuple(_burn(slo, w, judged) for w in slo.burn_windows()[0])
+    of_whole, certainly = bad_ratio(whole, slo.unknown), certain_ratio(whole, slo.unknown)
+    left = None if of_whole is None else remaining(of_whole, slo.objective)
+    found = state(
+        whole, slo.objective, burning=any(b.holds for b in burns), minimum=slo.minimum, unknown=slo.unknown
+    )  # fmt: skip
+    return Status(
+        slo,
+        group,
+        at,
+        found,
+        windows[slo.days * DAY],
+        left,
+        None if certainly is None else remaining(certainly, slo.objective),
+        burns,
+        None if left is None else _exhausted_in(slo, left, burns),
+    )
+
+
+def _judged(slo: Slo, counts: Counts) -> Counts:
+    return counts if slo.counts_outage else replace(counts, minutes_outage=0.0)
+
+
+def _burn(slo: Slo, window: BurnWindow, judged: Windows) -> Burn:
+    """As `alerts.rules.burn` has it: over both windows, with enough requests; a bad hour is not over by nobody's being
+    up."""
+    of = certain_ratio if window.severity == "page" and slo.indicator.latency else bad_ratio
+    limit = float(window.factor * slo.budget)
+    long, short = (of(judged[n], slo.unknown) for n in (window.long, window.short))
+    nobody = slo.counts_outage and judged[MINUTE].minutes_outage >= 1
+    burns = long is not None and long > limit
+    goes_on = nobody or (short is not None and short > limit)
+    long_rate, short_rate = (None if r is None else burn(r, slo.objective) for r in (long, short))
+    return Burn(window, long_rate, short_rate, long, burns and goes_on and _enough(slo, window, judged, limit))
+
+
+def _enough(slo: Slo, window: BurnWindow, judged: Windows, limit: float) -> bool:
+    least = limit * window.long / MINUTE if slo.indicator.slices else slo.minimum
+    if any(_total(slo, judged[n]) >= least for n in (window.long, SLICE)):
+        return True
+    counts = judged[window.long]
+    return counts.minutes > 0 and counts.minutes_outage / counts.minutes > limit
+
+
+def _total(slo: Slo, counts: Counts) -> float:
+    return counts.good + counts.bad + (counts.unknown if slo.unknown == "bad" else 0.0)
+
+
+def _exhausted_in(slo: Slo, left: float, burns: Sequence[Burn]) -> float | None:
+    """At the fastest rate that still goes on."""
+    rate = max((b.lasting for b in burns), default=0.0)
+    return seconds_to_exhaustion(left, rate, slo.days * DAY)

@@ -1,0 +1,83 @@
+"""Judges the objectives each minute, for page and API."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+
+from alerts.burn import MINUTE
+from alerts.slo.spec import Slo
+from monitor.evaluate.counts import Counter
+from monitor.evaluate.objectives import Objectives
+from monitor.evaluate.status import Status, statuses
+from monitor.history.database import HistoryError
+from monitor.history.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """As of `at`, the end of the newest minute that was judged; None while there is none."""
+
+    at: int | None = None
+    slos: tuple[Slo, ...] = ()
+    statuses: tuple[Status, ...] = ()
+
+
+class Watch:
+    def __init__(
+        self, database: Engine, objectives: Objectives, *, delay: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`delay` in seconds: minutes are complete that long after their end."""
+        self.told = Told(slos=tuple(objectives.slos))
+        self._counter = Counter(database)
+        self._store = Store(database)
+        self._objectives = objectives
+        self._delay = delay
+        self._clock = clock
+        self._problem: str | None = None
+
+    def history_problems(self) -> list[str]:
+        """What keeps objectives from being judged as their files say."""
+        return [problem for problem in (self._objectives.problem, self._problem) if problem]
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await asyncio.to_thread(self.turn)
+            await asyncio.sleep(MINUTE - (self._clock() - self._delay) % MINUTE)
+
+    def turn(self) -> None:
+        """Once. What goes wrong is logged, and the last judgement stays."""
+        try:
+            self._judge()
+        except HistoryError as error:
+            self._fail(str(error))
+        except Exception as error:
+            _log.exception("objectives could not be judged")
+            self._fail(f"objectives could not be judged: {error}")
+        else:
+            self._problem = None
+
+    def _fail(self, problem: str) -> None:
+        if problem != self._problem:
+            _log.error("%s", problem)
+        self._problem = problem
+
+    def _judge(self) -> None:
+        self._objectives.refresh()
+        slos = tuple(self._objectives.slos)
+        at = self._newest()
+        found = () if at is None else tuple(statuses(self._counter, slos, at))
+        self.told = Told(at, slos, found)
+
+    def _newest(self) -> int | None:
+        """End of the newest minute that is complete."""
+        newest = self._store.newest(self._clock() - self._delay)
+        return None if newest is None else int(newest) // MINUTE * MINUTE

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from monitor.history.database import open_database, sqlite_url, upgrade
+from monitor.history.store import Store
+from tests.inferwatch.command import Command
+from tests.monitor.history.fleet import HOUR, START, server_minute, write
+
+SPEC = "version: 1\nslos:\n  - {name: fast, objective: 95%, indicator: {latency: {phase: ttft, below: 1s}}}\n"
+
+
+@pytest.fixture
+def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """In the current folder, with three hours of two servers of two engines: each minute 4 requests of an engine, of
+    which 3 are within a second."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.time", lambda: float(START + 3 * HOUR))
+    engine = open_database(sqlite_url(tmp_path / "history.sqlite"))
+    upgrade(engine)
+    starts = range(START, START + 3 * HOUR, 60)
+    write(Store(engine), [server_minute(at, server) for at in starts for server in ("s1", "s2")])
+    Path("slo.yml").write_text(SPEC)
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.usefixtures("database")
+def test_a_table_tells_how_objectives_stand(inferwatch: Command) -> None:
+    ran = inferwatch("slo", "status", "--state-dir", ".")
+    assert ran.status == 0, ran.err
+    assert ran.out.splitlines() == [
+        "as of 2026-12-01 03:00:00 UTC",
+        "objective  group                   state      budget left  burn by window                     lasts  "
+        "minutes not known",
+        "fast       model=m-a role=unified  exhausted  -400.0 %     1h:0.00 6h:0.00 1d:5.00! 3d:5.00!  0 s    "
+        "43020 of 43200",
+    ]
+
+
+@pytest.mark.usefixtures("database")
+def test_json_is_what_the_api_tells(inferwatch: Command) -> None:
+    ran = inferwatch("slo", "status", "slo.yml", "--state-dir", ".", "--json")
+    ((told,), (group,)) = (json.loads(ran.out), json.loads(ran.out)[0]["groups"])
+    assert (told["name"], told["at"], group["good"], group["bad"]) == ("fast", START + 3 * HOUR, 2160, 720)
+
+
+@pytest.mark.usefixtures("database")
+def test_the_configuration_names_the_objectives(inferwatch: Command) -> None:
+    Path("mine.yml").write_text(SPEC.replace("fast", "mine"))
+    Path("inferwatch.yml").write_text("slos: mine.yml\nhistory: {path: history.sqlite}\n")
+    assert "mine" in inferwatch("slo", "status").out
+
+
+def test_without_a_history_or_objectives_the_command_says_so(
+    inferwatch: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    missing = inferwatch("slo", "status", "--state-dir", ".")
+    assert (missing.status, missing.err) == (
+        2, "inferwatch: slo.yml: could not be read: No such file or directory\n",
+    )  # fmt: skip
+    Path("slo.yml").write_text(SPEC)
+    assert "there is no history at" in inferwatch("slo", "status", "--state-dir", ".").err
