@@ -38,7 +38,7 @@ def test_a_table_tells_how_objectives_stand(inferwatch: Command) -> None:
         "as of 2026-12-01 03:00:00 UTC",
         "objective  group                   state      budget left  burn by window                     lasts  "
         "minutes not known",
-        "fast       model=m-a role=unified  exhausted  -400.0 %     1h:0.00 6h:0.00 1d:5.00! 3d:5.00!  0 s    "
+        "fast       model=m-a role=unified  exhausted  -400.0 %     1h:5.00 6h:5.00 1d:5.00! 3d:5.00!  0 s    "
         "43020 of 43200",
     ]
 
