@@ -6,7 +6,8 @@ matter whether minutes, hours or days are read.
 - A series' mean over the step is that of all its readings.
 - Additive gauges (requests, tokens, counts) add up over the series, each for the share of the observed time in which
   it was there. Ratios, seconds and flags are averaged by time, utilisation also by capacity where it is known of all.
-- Rates: the increases of all series by the observed time.
+- Rates: the increases of all series by the observed time. A counter that is there at any time of a step counts for all
+  of the step's observed time.
 - The observed time is, window by window, that of the series that was observed for longest, or more where series
   followed upon each other.
 - A hit ratio is hits by queries wherever both were counted.

@@ -59,8 +59,8 @@ class _Cells:
 def answers(asked: Question, series: Chosen, part: Part, rows: Columns, bounds: Bounds) -> list[Answer]:
     """Of the rows that lie in this part, in order of labels. Nothing depends on the order in which rows are stored."""
     groups = Groups(asked, series.labels)
-    found = [each for each in values(asked, rows) if groups.takes(each.label)]
-    made_of = fractions(asked, rows)
+    found = [each for each in values(asked, rows, part.step) if groups.takes(each.label)]
+    made_of = fractions(asked, rows, part.step)
     counted = [(each.row, groups.of(each.label)) for each in found]
     if made_of is not None:
         counted.append((made_of.row, groups.of("")))

@@ -65,25 +65,27 @@ def columns(asked: Question) -> list[str]:
     return names
 
 
-def fractions(asked: Question, rows: Columns) -> Fractions | None:
-    """Of the rows that have both counters; None where the metric is not made of two."""
+def fractions(asked: Question, rows: Columns, step: int) -> Fractions | None:
+    """Of series that have both counters; None where the metric is not made of two. `step` is as for `values`."""
     names = _FRACTIONS.get(asked.metric.name)
     if names is None or asked.aggregation is not Aggregation.AVERAGE:
         return None
-    part, whole = (rows[name] for name in names)
-    known = np.flatnonzero(~(np.isnan(part) | np.isnan(whole)))
-    return Fractions(known, part[known], whole[known])
+    counted = [_counted(rows[name], rows, step) for name in names]
+    row = np.flatnonzero(~np.isnan(counted).any(axis=0))
+    part, whole = (increases[row] for increases in counted)
+    return Fractions(row, part, whole)
 
 
-def values(asked: Question, rows: Columns) -> Iterator[Values]:
+def values(asked: Question, rows: Columns, step: int) -> Iterator[Values]:
+    """Of rows in order of series and time; `step` seconds are told together."""
     for column in STORED[asked.metric.name]:
         if isinstance(column, GaugeColumns):
             yield _of_gauge(asked, column, rows)
         elif isinstance(column, CounterColumn):
-            yield _of_counter(asked, column.label, rows[column.name], rows)
+            yield _of_counter(asked, column.label, rows[column.name], rows, step)
         elif isinstance(column, OpenCounterColumn):
             for label, increases in sorted(_by_label(rows[column.name]).items()):
-                yield _of_counter(asked, label, increases, rows)
+                yield _of_counter(asked, label, increases, rows, step)
         elif isinstance(column, HistogramColumn):
             known = np.flatnonzero([value is not None for value in rows[column.name]])
             yield Values("", known, rows[column.name][known])
@@ -101,12 +103,23 @@ def _of_gauge(asked: Question, column: GaugeColumns, rows: Columns) -> Values:
     return Values(column.label, known, rows[column.average][known], readings, seconds, weight)
 
 
-def _of_counter(asked: Question, label: str, increases: Floats, rows: Columns) -> Values:
+def _of_counter(asked: Question, label: str, increases: Floats, rows: Columns, step: int) -> Values:
+    counted = _counted(increases, rows, step)
+    known = ~np.isnan(counted)
     if asked.aggregation is Aggregation.SUM:
-        known = np.flatnonzero(~np.isnan(increases))
-        return Values(label, known, increases[known])
-    timed = np.flatnonzero(~np.isnan(increases) & (rows["increase_seconds"] > 0))
-    return Values(label, timed, increases[timed], seconds=rows["increase_seconds"][timed])
+        row = np.flatnonzero(known)
+        return Values(label, row, counted[row])
+    row = np.flatnonzero(known & (rows["increase_seconds"] > 0))
+    return Values(label, row, counted[row], seconds=rows["increase_seconds"][row])
+
+
+def _counted(increases: Floats, rows: Columns, step: int) -> Floats:
+    """0 where a series did not have the counter, but has it in another row of the step: so minutes say the same as the
+    row of their hour, which cannot tell since when it was there."""
+    known = ~np.isnan(increases)
+    begins = np.diff(rows["series"], prepend=-1) | np.diff(rows["start"] // step, prepend=-1)
+    run = np.cumsum(begins != 0) - 1
+    return np.where(known, increases, np.where(np.bincount(run, known)[run] > 0, 0.0, np.nan))
 
 
 def _by_label(texts: NDArray[Any]) -> dict[str, Floats]:

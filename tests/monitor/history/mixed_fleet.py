@@ -32,15 +32,17 @@ BOUNDS = {"vllm": (0.1, 1.0, 5.0), "sglang": (0.25, 0.5, 2.5, 10.0), "lmdeploy":
 
 
 def windows(chance: random.Random, *, steady: bool = False) -> Iterator[Window]:
-    """In a steady fleet all that is read is read all the time."""
+    """In a steady fleet all gauges are read all the time; of counters some are away now and then."""
     for start in range(START, UNTIL, EVERY):
         for server, framework, team in SERVERS:
-            yield Window(start, _steadily(dict(_of_server(chance, server, framework, team)), steady))
+            yield Window(
+                start, _steadily(dict(_of_server(chance, server, framework, team)), chance if steady else None)
+            )
         for gpu in range(2):
             identity = labels({"node": "n1", "uuid": f"GPU-{'aB'[gpu]}", "gpu": str(gpu)})
             row = _row(chance, Scope.GPU, BOUNDS["vllm"])
             row.info = {"name": ("H100", "h200")[gpu], "driver": "570"}
-            yield Window(start, _steadily({identity: row}, steady))
+            yield Window(start, _steadily({identity: row}, chance if steady else None))
 
 
 def _of_server(chance: random.Random, server: str, framework: str, team: str) -> Iterator[tuple[Labels, Minute]]:
@@ -53,8 +55,11 @@ def _of_server(chance: random.Random, server: str, framework: str, team: str) ->
         yield labels(target | more), row
 
 
-def _steadily(rows: dict[Labels, Minute], steady: bool) -> dict[Labels, Minute]:
-    for row in rows.values() if steady else ():
+def _steadily(rows: dict[Labels, Minute], chance: random.Random | None) -> dict[Labels, Minute]:
+    if chance is None:
+        return rows
+    for row in rows.values():
+        row.counters = {key: added for key, added in row.counters.items() if chance.random() < 0.8}
         row.covered_seconds = row.increase_seconds = 60.0
         row.first_seen, row.last_seen = START, UNTIL
         for mean in row.gauges.values():

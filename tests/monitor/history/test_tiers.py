@@ -98,6 +98,29 @@ def test_a_server_that_took_the_place_of_another_is_not_added_to_it(
     assert values(history.ask(TOKENS, None, START, START + HOUR, HOUR)) == [(0, HOUR, pytest.approx(100 + 10 * both))]
 
 
+@pytest.mark.parametrize("rolled_up", [False, True])
+def test_a_counter_that_comes_later_stood_still_before(
+    database: Engine, history: History, store: Store, rolled_up: bool
+) -> None:
+    reason = "llm_requests_rejected_total"
+    for start in minutes(START, START + HOUR):
+        row = Minute(samples=4, covered_seconds=60.0, increase_seconds=60.0)
+        row.counters = {(reason, "early"): 6.0} | ({(reason, "late"): 60.0} if start >= START + HOUR // 2 else {})
+        write(store, [Window(start, {engine(): row})])
+    if rolled_up:
+        roll_up_all(database, LONG_AFTER)
+    assert tiers(history, reason, START, START + HOUR, HOUR) == [(Tier.HOUR if rolled_up else Tier.MINUTE,)]
+    told = history.ask(reason, None, START, START + HOUR, HOUR, ["reason"])
+    assert {a.labels["reason"]: a.points[0].value for a in told} == {
+        "early": pytest.approx(0.1),
+        "late": pytest.approx(0.5),
+    }
+    if not rolled_up:
+        first, _ = history.ask(reason, None, START, START + HOUR, 60, ["reason"])
+        late = history.ask(reason, None, START, START + HOUR, 60, where={"reason": "late"})[0].points
+        assert (len(first.points), len(late), late[0].start) == (60, 30, START + HOUR // 2)
+
+
 def test_a_server_that_was_there_for_half_the_time_counts_half(history: History, store: Store) -> None:
     write(store, replaced(START, START + HOUR, "a"))
     write(store, replaced(START, START + HOUR // 2, "b"))
