@@ -30,9 +30,9 @@ from monitor.alert_history.ledger import Ledger
 from monitor.alert_history.notification import Notification
 from monitor.history import tables
 from monitor.history.database import ReadError, for_writing
-from monitor.history.postgres import is_postgres, is_worth_repeating
+from monitor.history.postgres import is_postgres
 from monitor.history.store import WriteError
-from monitor.history.trouble import explained
+from monitor.history.trouble import explained, is_worth_repeating
 from monitor.history.upsert import Progress, Upsert
 
 _ATTEMPTS = 3

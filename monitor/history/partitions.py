@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.exc import OperationalError
 
-from monitor.history.postgres import Turn, is_postgres, is_worth_repeating, take_turn
+from monitor.history.postgres import Turn, is_postgres, take_turn
 from monitor.history.tables import Tier
+from monitor.history.trouble import is_worth_repeating
 
 DAY = Tier.DAY.seconds
 _NAME = re.compile(r"(?P<table>\w+)_p(?P<day>\d{8})")

@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 from sqlalchemy import URL, Connection, Engine, event
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 OLDEST = 15
 """The oldest release that the tests run on."""
@@ -26,13 +25,6 @@ _DEFAULTS = {
     "tcp_user_timeout": "30000",
 }
 """libpq's, where the URL does not say otherwise."""
-
-_PASSING = frozenset({
-    "40001",  # could not be serialised
-    "40P01",  # a deadlock
-    "23503",  # the series was deleted meanwhile
-    "23514",  # so was the partition
-})  # fmt: skip
 
 _LOCK_CLASS = 0x696E6677
 """Ours among the advisory locks of a database that others use too."""
@@ -67,18 +59,6 @@ def read_password(engine: Engine, file: Path) -> None:
             parameters["password"] = file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as cause:
             raise psycopg.OperationalError(f"could not read the password in {file}: {cause}") from cause
-
-
-def is_worth_repeating(error: SQLAlchemyError) -> bool:
-    """Another's transaction stood in the way, and is over: the same will do now, in a new one."""
-    original = error.orig if isinstance(error, DBAPIError) else None
-    return isinstance(original, psycopg.Error) and original.sqlstate in _PASSING
-
-
-def is_about_values(error: SQLAlchemyError) -> bool:
-    """What was to be written is refused, and will be again."""
-    original = error.orig if isinstance(error, DBAPIError) else None
-    return isinstance(original, psycopg.DataError | psycopg.errors.ProgramLimitExceeded)
 
 
 def take_turn(connection: Connection, turn: Turn) -> None:

@@ -22,10 +22,9 @@ from monitor.history.file import DatabaseFile
 from monitor.history.lease import Lease
 from monitor.history.minutes import WINDOW_SECONDS, Event, Window
 from monitor.history.partitions import Partition, make_partitions, partition_of
-from monitor.history.postgres import is_about_values, is_worth_repeating
 from monitor.history.rows import row_values, scope_of
 from monitor.history.tables import Tier, rows_table
-from monitor.history.trouble import explained
+from monitor.history.trouble import explained, is_about_values, is_worth_repeating
 from monitor.history.upsert import Ids, Progress, Seen, Upsert
 
 log = logging.getLogger(__name__)

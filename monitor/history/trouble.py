@@ -1,4 +1,4 @@
-"""What is wrong with a database, in one line: where it is, the cause, and what to do about it."""
+"""What is wrong with a database, in one line: where it is, the cause, and what to do; and whether it will pass."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ _BY_SQLSTATE = {
 }
 """Cause and remedy of PostgreSQL's errors; codes begin with these."""
 
+_PASSING = frozenset({
+    "40001",  # could not be serialised
+    "40P01",  # a deadlock
+    "23503", "SQLITE_CONSTRAINT_FOREIGNKEY",  # the series was deleted meanwhile
+    "23514",  # so was the partition
+})  # fmt: skip
+
 _BY_TEXT = (
     ("password", ("the password is missing or wrong", "give `history.password_file`, PGPASSFILE or PGPASSWORD")),
     ("pg_hba.conf", ("it does not let this user in from this host", "add a line to its pg_hba.conf")),
@@ -73,8 +80,23 @@ def explained(url: URL, error: SQLAlchemyError) -> str:
     return f"{place(url)}: {cause}" + (f"; {remedy}" if remedy else "")
 
 
+def is_worth_repeating(error: SQLAlchemyError) -> bool:
+    """Another's transaction stood in the way, and is over: the same will do now, in a new one."""
+    original = _original(error)
+    return (original.sqlstate if isinstance(original, psycopg.Error) else _code(error)) in _PASSING
+
+
+def is_about_values(error: SQLAlchemyError) -> bool:
+    """What was to be written is refused, and will be again."""
+    return isinstance(_original(error), psycopg.DataError | psycopg.errors.ProgramLimitExceeded)
+
+
+def _original(error: SQLAlchemyError) -> BaseException | None:
+    return error.orig if isinstance(error, DBAPIError) else None
+
+
 def _code(error: SQLAlchemyError) -> str:
-    original = error.orig if isinstance(error, DBAPIError) else None
+    original = _original(error)
     return getattr(original, "sqlite_errorname", "") if isinstance(original, sqlite3.Error) else ""
 
 
@@ -94,7 +116,7 @@ def _of_place(path: Path) -> tuple[str, str] | None:
 
 
 def _of_error(error: SQLAlchemyError) -> tuple[str, str]:
-    original = error.orig if isinstance(error, DBAPIError) else None
+    original = _original(error)
     told = str(original or error).partition("\n")[0]
     known = _of_postgres(original, told) if isinstance(original, psycopg.Error) else _starting(_BY_CODE, _code(error))
     if known is None:

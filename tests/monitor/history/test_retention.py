@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -17,6 +18,7 @@ from monitor.history.store import Store
 from monitor.history.tables import Tier
 from monitor.history.upsert import Progress
 from tests.monitor.history.fleet import DAY, HOUR, START, server_minute, target, write
+from tests.monitor.history.stored import rows as stored_rows
 
 KEEP = Retention(minutes=2 * DAY, hours=30 * DAY)
 LATER = START + 400 * DAY
@@ -147,6 +149,19 @@ def test_a_series_that_was_seen_since_stays_though_it_has_no_rows(database: Engi
         connection.execute(tables.series.update().values(last_seen=LATER))
     forget(database, Retention(DAY, DAY, DAY), LATER)
     assert (starts(database, Tier.DAY), count(database, tables.series)) == ([], 3)
+
+
+def test_a_server_that_was_forgotten_never_gets_the_rows_of_another(database: Engine, store: Store) -> None:
+    """The store remembers ids; another process adds a server meanwhile."""
+    later = START + 20 * DAY
+    write(store, [server_minute(START, "a"), server_minute(later, "a")])
+    write(store, [server_minute(START, "b")])
+    roll_up_all(database)
+    forget(database, Retention(5 * DAY, 5 * DAY, 5 * DAY), later)
+    write(Store(database), [server_minute(later, "c", tokens=7.0)])
+    write(store, [server_minute(later + 60, "b", tokens=5.0)])
+    found = {(json.loads(of)["server"], start) for of, start in stored_rows(database, "target_minute")}
+    assert found == {("a", later), ("b", later + 60), ("c", later)}
 
 
 def test_a_survey_says_what_is_there_and_what_would_go(database: Engine, store: Store) -> None:
