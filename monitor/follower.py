@@ -26,7 +26,7 @@ from monitor.pace import Pace, halves
 from monitor.progress import ProgressLine, moment
 from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Busy, TimedOut, TooMuch
-from monitor.sources.prometheus.client import Client
+from monitor.sources.prometheus.client import Client, source_key
 from monitor.sources.prometheus.readings import Target
 
 log = logging.getLogger(__name__)
@@ -314,12 +314,6 @@ class Follower:
             return 1.0
         ready = self._span.until + WINDOW_SECONDS + self._delay - (self._clock() + self._ahead)
         return min(max(ready, 0.1), WINDOW_SECONDS)
-
-
-def source_key(config: PrometheusSection) -> str:
-    """Under which it is kept how far this was read."""
-    tenant = f" of {config.tenant}" if config.tenant else ""
-    return f"{config.url}{tenant} {{{','.join(sorted(config.selector))}}}"
 
 
 def _full_minute(at: float) -> int:

@@ -18,7 +18,7 @@ from monitor.history.database import HistoryError
 from monitor.history.upsert import Progress
 from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Points, TimedOut, TooMuch
-from monitor.sources.prometheus.client import Client
+from monitor.sources.prometheus.client import Client, source_key
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class AlertFollower:
         self._config = config
         self._store = store
         self._sleep = sleep
-        self._source = f"alerts of {client.name}"
+        self._source = f"alerts of {source_key(config)}"
         self._seconds = _MOST_SECONDS
         self._gone: frozenset[tuple[Labels, float]] = frozenset()
         self.problem: str | None = None

@@ -32,6 +32,12 @@ _SHARE_OF_TIMEOUT = 0.9
 """So that the server ends a question that takes too long, and says so, before it is given up."""
 
 
+def source_key(config: PrometheusSection) -> str:
+    """Under which it is kept how far this was read."""
+    tenant = f" of {config.tenant}" if config.tenant else ""
+    return f"{config.url}{tenant} {{{','.join(sorted(config.selector))}}}"
+
+
 class Client:
     def __init__(
         self,

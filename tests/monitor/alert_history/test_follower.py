@@ -129,6 +129,19 @@ async def test_one_that_was_there_all_along_has_the_same_rows(prometheus: Promet
     assert spans(sqlite_database) == EXPECTED
 
 
+@pytest.mark.parametrize("before", [{"selector": 'cluster="other"'}, {"tenant": "other"}])
+async def test_another_part_of_the_same_prometheus_is_read_from_the_beginning(
+    prometheus: Prometheus, sqlite_database: Engine, before: dict[str, Any]
+) -> None:
+    async with following(prometheus.url, sqlite_database, **until(7200), **before) as follower:
+        await follower.catch_up()
+    with sqlite_database.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM alerts")
+    async with following(prometheus.url, sqlite_database, **until(7200)) as follower:
+        await follower.catch_up()
+    assert spans(sqlite_database) == EXPECTED
+
+
 async def test_while_it_is_down_alerts_fire_on_and_what_ended_ends_soon_after(
     prometheus: Prometheus, sqlite_database: Engine
 ) -> None:
