@@ -13,7 +13,7 @@ def outage_rules(scope: Scope) -> list[Recording]:
 
     A server whose sidecar is gone too, or that is configured no more, is neither up nor down.
     """
-    up = promql.aggregate("max", scope.target, promql.over_time("max", promql.series("llm_up"), MINUTE))
+    up = promql.aggregate("max", scope.target, promql.over_time("max", promql.series("llm_up"), within(MINUTE)))
     now = promql.over_time("last", scope.metric("llm_server_info"), SLICE)
     labels = tuple(dict.fromkeys((*scope.target, *scope.groups)))
     before = promql.over_time("last", scope.recorded("server", EACH_MINUTE), HOUR)

@@ -12,7 +12,7 @@ OPERATORS = {"below": "<", "at_most": "<=", "above": ">", "at_least": ">="}
 
 
 def slice_rules(scope: Scope, indicator: TimeSlices) -> list[Recording]:
-    average = promql.over_time("avg", scope.metric(indicator.metric), MINUTE)
+    average = promql.over_time("avg", scope.metric(indicator.metric), within(MINUTE))
     value = promql.aggregate(indicator.across, scope.groups, promql.aggregate("max", scope.engine, average))
     held = promql.binary(value, f"{OPERATORS[indicator.condition]} bool", promql.number(indicator.value))
     minutes = scope.recorded("good", EACH_MINUTE)

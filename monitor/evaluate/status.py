@@ -73,7 +73,7 @@ def statuses(counter: Counter, specs: Iterable[Slo], at: int) -> list[Status]:
 
 
 def status(slo: Slo, group: Group, windows: Windows, at: int) -> Status:
-    judged = {length: _judged(slo, counts) for length, counts in windows.items()}
+    judged = {length: judged_of(slo, counts) for length, counts in windows.items()}
     whole = judged[slo.days * DAY]
     burns = tuple(_burn(slo, w, judged) for w in slo.burn_windows()[0])
     of_whole, certainly = bad_ratio(whole, slo.unknown), certain_ratio(whole, slo.unknown)
@@ -94,7 +94,8 @@ def status(slo: Slo, group: Group, windows: Windows, at: int) -> Status:
     )
 
 
-def _judged(slo: Slo, counts: Counts) -> Counts:
+def judged_of(slo: Slo, counts: Counts) -> Counts:
+    """What the objective is judged by."""
     return counts if slo.counts_outage else replace(counts, minutes_outage=0.0)
 
 

@@ -1,0 +1,136 @@
+"""The same samples judged by Prometheus with the rules, and from the history that was read of that Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from alerts.budget import bad_ratio, certain_ratio
+from alerts.burn import duration
+from alerts.rules.scope import Scope
+from alerts.rules.slo import groups_of
+from alerts.slo.spec import Slo
+from monitor.evaluate.counts import Counter
+from monitor.evaluate.status import judged_of
+from monitor.history.database import open_database, sqlite_url
+from tests.end_to_end.histories import FOR_EVER, NOTHING
+from tests.monitor.evaluate.minutes import HOUR, START, available, kv_below, latency, roll_up_all
+from tests.monitor.evaluate.recorded import record
+from tests.monitor.evaluate.serving import Serving, Work, written
+from tests.monitor.following import followed
+from tests.servers.prometheus import Prometheus
+
+MINUTES = 20 * 60
+UNTIL = START + MINUTES * 60
+SLOS = [
+    latency("ttft", 0.5, objective="97%", window="7d"),
+    available(objective="97%", window="7d"),
+    kv_below(0.9, objective="97%", window="7d"),
+]
+
+
+def steady(minute: int, chance: random.Random) -> Work:
+    """More is slow and fails in some hours."""
+    slow = 4 + 10 * (minute // 60 % 3)
+    return Work(
+        {0.05: chance.randrange(60, 90), 0.45: slow, 0.7: slow / 2, 3.0: chance.randrange(4)},
+        {"stop": 100, "length": 10, "error": 2 + minute // 200, "abort": 5},
+        kv=0.8 + 0.15 * (minute // 30 % 4 == 0),
+    )
+
+
+def queueing(minute: int, chance: random.Random) -> Work:
+    return Work({0.05: 20, 2.0: 4}, {"stop": 25, "unknown": 2}, waiting=float(minute % 90 == 30), kv=chance.random())
+
+
+SERVERS = [
+    Serving("a", "vllm", "steady", steady),
+    Serving("b", "sglang", "steady", steady),
+    Serving("c", "lmdeploy", "queueing", queueing),
+    Serving("d", "vllm", "wild", steady, restarts=(500, 801, 1100), down=range(1120, 1128)),
+    Serving("e", "vllm", "wild", steady, up_from=950, down=range(1122, 1131)),
+]
+
+
+@dataclass
+class Both:
+    prometheus: Prometheus
+    counter: Counter
+
+    def ratios(self, slo: Slo, kind: str, seconds: int, model: str) -> tuple[float | None, float | None]:
+        """By PromQL and by SQL."""
+        name = f"inferwatch:slo_{kind}_ratio:{duration(seconds)}"
+        found = self.prometheus.ask(f'{name}{{slo="{slo.name}",model="{model}"}}', time=str(UNTIL))
+        counts = self.counter.windows(slo, UNTIL, [seconds])[model, "unified"][seconds]
+        of = certain_ratio if kind == "certain" else bad_ratio
+        return float(found[0]["value"][1]) if found else None, of(judged_of(slo, counts), slo.unknown)
+
+
+def both(
+    folder: Path, database: Engine, servers: Sequence[Serving], slos: Sequence[Slo], minutes: int
+) -> Iterator[Both]:
+    # What is loaded has no marks that say that a series ended: a sample holds for its own minute alone.
+    server = Prometheus(NOTHING, folder, FOR_EVER, "--query.lookback-delta=59s")
+    server.load(written(servers, folder / "samples.om", START, minutes))
+    until = START + minutes * 60
+    with server:
+        asyncio.run(followed(server.url, database, until + 700, backfill=minutes * 60 + HOUR))
+        groups = [group for slo in slos for group in groups_of(Scope(slo), slo.burn_windows()[0])]
+        record(server, folder, groups, START, until)
+        yield Both(server, Counter(database))
+
+
+@pytest.fixture(scope="module")
+def of_a_day(empty_history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    folder = tmp_path_factory.mktemp("agreement")
+    path = folder / "history.sqlite"
+    path.write_bytes(empty_history.read_bytes())
+    database = open_database(sqlite_url(path))
+    found = both(folder, database, SERVERS, SLOS, MINUTES)
+    made = next(found)
+    roll_up_all(database)
+    yield made
+    next(found, None)
+    database.dispose()
+
+
+WINDOWS = {seconds for slo in SLOS for w in slo.burn_windows()[0] for seconds in (w.long, w.short)}
+ASKED = [
+    (slo, kind, seconds)
+    for slo in SLOS
+    for seconds in sorted(WINDOWS)
+    for kind in (("bad", "certain") if slo.indicator.latency else ("bad",))
+    if kind == "bad" or seconds in {n for w in slo.burn_windows()[0] if w.severity == "page" for n in (w.long, w.short)}
+]
+
+
+@pytest.mark.parametrize("model", ["steady", "queueing", "wild"])
+@pytest.mark.parametrize(("slo", "kind", "seconds"), ASKED, ids=lambda value: getattr(value, "name", str(value)))
+def test_burns_agree(of_a_day: Both, slo: Slo, kind: str, seconds: int, model: str) -> None:
+    told, ours = of_a_day.ratios(slo, kind, seconds, model)
+    within = 0.01 if seconds >= HOUR and model != "wild" else 0.1
+    assert (told is None) == (ours is None) == (slo.name == "fast" and model == "queueing" and seconds == 300)
+    assert told is None or ours == pytest.approx(told, rel=within, abs=1e-9)
+
+
+def test_twelve_slices_are_weighed_by_their_requests(tmp_path: Path, database: Engine) -> None:
+    """Eleven of ten requests without error, and one of ten thousand with five hundred."""
+
+    def work(minute: int, _chance: random.Random) -> Work:
+        of_slice = {"stop": 9500.0, "error": 500.0} if minute // 5 == 6 else {"stop": 10.0}
+        return Work({}, {reason: many / 5 for reason, many in of_slice.items()})
+
+    slo = available(objective="97%")
+    for found in both(tmp_path, database, [Serving("a", "vllm", "m", work)], [slo], 60):
+        name = 'inferwatch:slo_bad_ratio:1h{slo="available"}'
+        (told,) = found.prometheus.ask(name, time=str(START + HOUR))
+        counts = found.counter.windows(slo, START + HOUR, [HOUR])["m", "unified"][HOUR]
+        assert (counts.good, counts.bad) == pytest.approx((9610, 500), rel=0.002)
+        assert 100 * float(told["value"][1]) == pytest.approx(4.95, abs=0.01)
+        assert 100 * (bad_ratio(counts) or 0) == pytest.approx(4.95, abs=0.01)
