@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from exporters.schema import METRICS, PHASE_OF_METRIC, PHASES, Scope, Type
 from tests.end_to_end.samples import Sample, Scrape
@@ -33,6 +33,8 @@ _FACTS = (
     "version", "model", "wire_model", "state", "max_model_len", "dtype", "tp", "pp", "dp", "quantization",
     "prefix_caching", "kv_cache_dtype", "block_size",
 )  # fmt: skip
+_INCOMPLETE = ("documents_unread", "dropped_samples", "several_models", "many_engines")
+"""A reading with one of these does not prove that what it does not show is not there."""
 _NOT_KEPT = ("llm_process_start_time_seconds", "llm_latency_native_max_seconds", "llm_latency_quantile_seconds")
 _NOT_OF_ENGINES = ("llm_latency_overflow_total", "llm_length_overflow_total", "llm_latency_native_bounds_info",
                    "llm_length_native_bounds_info", "llm_latency_native_max_seconds")  # fmt: skip
@@ -65,6 +67,7 @@ class Reading:
     target: dict[str, str] = field(default_factory=dict)
     values: dict[Own, float] = field(default_factory=dict)
     start: float | None = None
+    findings: set[str] = field(default_factory=set)
     engines: dict[str, Engine] = field(default_factory=lambda: defaultdict(Engine))
 
     @property
@@ -109,6 +112,7 @@ def meaning(name: str, told: tuple[tuple[str, str], ...]) -> Meaning | None:
 def _read(found: Reading, sample: Sample) -> None:
     of = meaning(sample.name, sample.labels)
     if of is None:
+        found.findings |= {sample.of("reason")} if sample.name == "inferwatch_finding" else set()
         return
     if METRICS[of.metric].scope is Scope.TARGET:
         found.values[of.metric, ",".join(of.own)] = sample.value
@@ -153,12 +157,19 @@ class Told:
 
     targets: Table = field(default_factory=dict)
     engines: Table = field(default_factory=dict)
+    gpus: Table = field(default_factory=dict)
     events: list[tuple[Any, ...]] = field(default_factory=list)
     seen: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __or__(self, other: Told) -> Told:
         events = sorted([*self.events, *other.events])
-        return Told(self.targets | other.targets, self.engines | other.engines, events, self.seen | other.seen)
+        return Told(
+            self.targets | other.targets,
+            self.engines | other.engines,
+            self.gpus | other.gpus,
+            events,
+            self.seen | other.seen,
+        )
 
 
 def told(scrapes: Iterable[Scrape], until: int) -> Told:
@@ -214,12 +225,16 @@ def gauges(readings: Sequence[Mapping[Own, float]]) -> Row:
     return row
 
 
+class Dated(Protocol):
+    at: float
+
+
 def column(own: Own) -> str:
-    name = own[0].removeprefix("llm_").removesuffix("_total")
+    name = own[0].removeprefix("llm_").removeprefix("gpu_").removesuffix("_total")
     return f"{name}_{own[1]}" if own[1] else name
 
 
-def covered(readings: Sequence[Reading], start: int, counts: Any) -> float:
+def covered(readings: Sequence[Dated], start: int, counts: Any) -> float:
     """Between readings not further apart than twice what is usual for the last five minutes, cut at the minute."""
     recent = [r.at for r in readings if start - LOOKBACK < r.at <= start + 60]
     usual = sorted(b - a for a, b in pairwise(recent))
@@ -243,18 +258,26 @@ class Step:
     restarted: bool = False
 
 
+@dataclass
+class Known:
+    """Of the process that is read: the last value of each series, and whether what was not shown stood at zero."""
+
+    values: dict[tuple[str, Any], Any] = field(default_factory=dict)
+    is_all: bool = False
+
+
 def walked(readings: Sequence[Reading]) -> tuple[dict[float, Step], list[tuple[Any, ...]]]:
     """What each reading added, and what it changed."""
     steps: dict[float, Step] = {}
     events: list[tuple[Any, ...]] = []
-    known: dict[tuple[str, Any], Any] = {}
+    known = Known()
     facts: dict[str, tuple[str, float]] = {}
     before: Reading | None = None
     for now in readings:
         if not now.is_available:
             continue
         if before is not None and now.at - before.at > LOOKBACK:
-            before, known = None, {}
+            before, known = None, Known()
         step = steps[now.at] = _step(before, now, known)
         of = json.dumps(now.target, sort_keys=True)
         if step.restarted:
@@ -276,21 +299,23 @@ def told_facts(now: Reading) -> dict[str, str]:
     return {kind: ", ".join(sorted(texts)) for kind, texts in found.items() if kind in _FACTS and texts}
 
 
-def _step(before: Reading | None, now: Reading, known: dict[tuple[str, Any], Any]) -> Step:
-    """Changes `known`: the last value of each series."""
+def _step(before: Reading | None, now: Reading, known: Known) -> Step:
+    """Changes `known`."""
     step = Step()
     is_other = before is not None and None not in (before.start, now.start) and abs(now.start - before.start) > 1  # type: ignore[operator]
     is_born = before is None and now.start is not None and now.start >= window_of(now.at)
-    counts_new = before is not None or is_born
+    tells_all = now.findings.isdisjoint(_INCOMPLETE)
+    known.is_all |= is_other or is_born
     seconds = now.at - before.at if before is not None else now.at - (now.start or now.at)
     step.restarted = is_other
     values: dict[tuple[str, Any], Any] = {}
     for of, name, value in _cumulative(now):
-        last = None if is_other else known.get((of, name))
+        was = known.values.get((of, name))
+        last = None if is_other else was
         fell = last is not None and _fell(last, value)
         step.restarted |= fell
         values[of, name] = value
-        if last is None and not counts_new and not is_other:
+        if was is None and not (known.is_all and tells_all):
             continue
         added = value if last is None or fell else _difference(last, value)
         step.of[of].seconds = seconds
@@ -298,9 +323,8 @@ def _step(before: Reading | None, now: Reading, known: dict[tuple[str, Any], Any
             step.of[of].counters[name] = added
         else:
             step.of[of].histograms.append((name, *added))
-    if step.restarted:
-        known.clear()
-    known.update(values)
+    known.values = values if step.restarted else known.values | values
+    known.is_all |= tells_all
     return step
 
 
@@ -348,31 +372,3 @@ def increase(steps: Sequence[Added]) -> Row:
 def added_up(parts: Iterable[tuple[tuple[float, ...], float]]) -> tuple[tuple[float, ...], float]:
     counts, sums = zip(*parts, strict=True)
     return tuple(map(sum, zip(*counts, strict=True))), sum(sums)
-
-
-def rolled_up(rows: Table, seconds: int) -> Table:
-    """Minutes as hours or days."""
-    windows: defaultdict[tuple[str, int], list[Row]] = defaultdict(list)
-    for (of, start), row in sorted(rows.items()):
-        windows[of, start // seconds * seconds].append(row)
-    return {key: _merged(of) for key, of in windows.items()}
-
-
-def _merged(rows: Sequence[Row]) -> Row:
-    merged: Row = {}
-    for name in {name for row in rows for name in row}:
-        values = [row[name] for row in rows if row.get(name) is not None]
-        if name.endswith("_avg"):
-            weights = [(r[name], r.get(f"{name[:-4]}_readings") or r["samples"]) for r in rows if name in r]
-            count = sum(weight for _, weight in weights)
-            merged[name] = math.fsum(value * weight for value, weight in weights) / count
-            merged[f"{name[:-4]}_readings"] = None if count == sum(r["samples"] for r in rows) else count
-        elif name.endswith("_max"):
-            merged[name] = max(values)
-        elif name.endswith("_histogram"):
-            merged[name] = {b: added_up(v[b] for v in values if b in v) for b in {b for v in values for b in v}}
-        elif name == "requests_rejected":
-            merged[name] = {of: sum(v.get(of, 0.0) for v in values) for of in {of for v in values for of in v}}
-        elif not name.endswith("_readings"):
-            merged[name] = math.fsum(values)
-    return merged

@@ -19,6 +19,7 @@ def differences(of: Stored, told: Told, until: int) -> list[str]:
     seen = {s[0]: (s[-2], s[-1]) for s in found["series"] if s[-1] is not None}
     return [
         *_differences("target_minute", rows(of, "target_minute"), told.targets, until),
+        *_differences("gpu_minute", rows(of, "gpu_minute"), told.gpus, until),
         *_differences("engine_minute", rows(of, "engine_minute"), told.engines, until),
         *([] if events == sorted(told.events, key=lambda e: e[:3]) else [f"events: {events} != {told.events}"]),
         *([] if seen == told.seen else [f"first and last seen: {seen} != {told.seen}"]),

@@ -21,7 +21,7 @@ FOR_EVER = "--storage.tsdb.retention.time=100y"
 BACKFILL = (HOURS + 3) * 3600.0
 SETTLED = 700.0
 """After the end: what concerns the windows before is all there then."""
-_COARSE = ("target_hour", "engine_hour", "target_day", "engine_day")
+_MORE = ("gpu_minute", *(f"{of}_{tier}" for of in ("target", "engine", "gpu") for tier in ("hour", "day")))
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def roll_up_all(database: Engine, seen: World) -> None:
 
 def tables(of: Engine, seen: World) -> dict[str, Any]:
     """All that is stored of the time before the end, in every tier."""
-    found = everything(of) | {table: rows(of, table) for table in _COARSE}
+    found = everything(of) | {table: rows(of, table) for table in _MORE}
     return {
         name: {key: row for key, row in part.items() if key[1] < seen.until} if isinstance(part, dict) else part
         for name, part in found.items()

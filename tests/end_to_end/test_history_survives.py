@@ -35,7 +35,7 @@ from tests.monitor.following import following
 from tests.servers.postgres import Postgres
 from tests.servers.prometheus import Prometheus
 
-DEATHS = int(os.environ.get("DEATHS", "6"))  # of each database; more of them: DEATHS=50
+DEATHS = int(os.environ.get("DEATHS", "3"))  # of each database; more of them: DEATHS=50
 _IDLE_SECONDS = 5.0
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from tests.end_to_end import by_hand
 from tests.end_to_end.compared import differences, rolled_up
 from tests.end_to_end.histories import BACKFILL, SETTLED, history, in_file, read_late, roll_up_all, tables
+from tests.end_to_end.merged_by_hand import rolled_up as added_up
 from tests.end_to_end.worlds import HOURS, World
 from tests.monitor.following import followed
 from tests.servers.prometheus import Prometheus
@@ -24,16 +24,18 @@ _ROUNDED = ("_ratio_avg", "_ratio_max")
 def test_rows_are_those_that_the_definition_gives(undisturbed: Engine, seen: World) -> None:
     mine = seen.by_hand
     assert differences(undisturbed, mine, seen.until) == []
-    assert {"restart", "version"} <= {event[2] for event in mine.events}
+    assert {"restart", "version", "state", "driver"} <= {event[2] for event in mine.events}
     assert len(mine.engines) > 100 * HOURS
+    assert len(mine.gpus) == 2 * 60 * HOURS
 
 
 def test_hours_and_days_are_what_their_minutes_add_up_to(undisturbed: Engine, seen: World) -> None:
-    minutes = {"target": seen.by_hand.targets, "engine": seen.by_hand.engines}
+    mine = seen.by_hand
+    minutes = {"target": mine.targets, "engine": mine.engines, "gpu": mine.gpus}
     for tier, seconds in (("hour", 3600), ("day", 86_400)):
         for kind, of_minutes in minutes.items():
-            mine = by_hand.rolled_up(of_minutes, seconds)
-            assert rolled_up(undisturbed, f"{kind}_{tier}", mine, seen.until) == []
+            merged = added_up(of_minutes, seconds)
+            assert rolled_up(undisturbed, f"{kind}_{tier}", merged, seen.until) == []
 
 
 async def test_a_monitor_that_was_there_all_along_has_the_rows_of_one_that_came_late(

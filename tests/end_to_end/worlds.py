@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tests.end_to_end import by_hand
+from tests.end_to_end import by_hand, gpus_by_hand
 from tests.end_to_end.real_prometheus import sidecar_of
 from tests.end_to_end.recorded import VLLM, VLLM_DP, Pages, serving
 from tests.end_to_end.samples import Sample, Scrape, parsed
@@ -37,13 +37,17 @@ class World:
     def until(self) -> int:
         return self.start + HOURS * 3600
 
+    gpus: Sequence[Scrape]
+    """Of the only node that has some."""
+
     def all_scrapes(self) -> Iterator[Scrape]:
+        yield from self.gpus
         for of in self.scrapes.values():
             yield from of
 
     @cached_property
     def by_hand(self) -> by_hand.Told:
-        found = by_hand.Told()
+        found = gpus_by_hand.told(self.gpus, self.until)
         for of in self.scrapes.values():
             found |= by_hand.told(of, self.until)
         return found
@@ -53,11 +57,12 @@ def world(folder: Path) -> World:
     """It ended an hour ago at the latest, on a full hour."""
     start = (int(time.time()) // 3600 - 1 - HOURS) * 3600
     pages = read_by_a_sidecar(folder)
-    return World(start, {
+    scrapes = {
         "vllm": list(_vllm(pages["vllm"], start)),
         "dp2": list(_dp2(pages["dp2"], start)),
         "sglang": list(_sglang(pages["sglang"], start)),
-    })  # fmt: skip
+    }
+    return World(start, scrapes, list(_gpus(start)))
 
 
 def read_by_a_sidecar(folder: Path) -> dict[str, list[Page]]:
@@ -130,6 +135,38 @@ def _sglang(pages: list[Page], start: int) -> Iterator[Scrape]:
         yield Scrape(at, page)
         if not 3600 <= seconds < 6000:
             yield Scrape(round(at + 0.004, 3), page, AGAIN)
+
+
+def _gpus(start: int) -> Iterator[Scrape]:
+    """Two. The first is lost for five minutes, then its driver was loaded again, in another version, and its energy is
+    not told for a while; XIDs come up. None is scraped for three minutes, and for twenty."""
+    for seconds, at in _moments(start, 11.125):
+        if 1500 <= seconds < 1680 or 4200 <= seconds < 5400:
+            continue
+        page = [Sample("inferwatch_gpu_available", (("node", "rack-1"),), 1.0)]
+        for number in range(2):
+            page += _gpu(number, seconds)
+        yield Scrape(at, page)
+
+
+def _gpu(number: int, seconds: int) -> Iterator[Sample]:
+    of = (("node", "rack-1"), ("uuid", f"GPU-{number}"), ("gpu", str(number)))
+    is_lost = number == 0 and 600 <= seconds < 900
+    loaded = 900 if number == 0 and seconds >= 900 else -7200
+    yield Sample("gpu_up", of, float(not is_lost))
+    if seconds >= 300:
+        yield Sample("gpu_xid_errors_total", (*of, ("xid", "31")), 1.0 + seconds // 2000)
+    if seconds >= 750:
+        yield Sample("gpu_xid_errors_total", (*of, ("xid", "79")), 1.0)
+    if is_lost:
+        return
+    driver = "570" if loaded < 0 else "580"
+    yield Sample("gpu_info", (*of, ("name", "NVIDIA H100"), ("driver", driver)), 1.0)
+    yield Sample("gpu_utilization_ratio", of, seconds % 128 / 128)
+    yield Sample("gpu_temperature_celsius", (*of, ("sensor", "core")), 40.0 + seconds % 7)
+    yield Sample("gpu_ecc_errors_total", (*of, ("kind", "corrected")), float(seconds // 1000))
+    if number == 1 or not 2400 <= seconds < 3000:
+        yield Sample("gpu_energy_joules_total", of, 512.5 * (seconds - loaded))
 
 
 def replaced(page: Page, start_time: float) -> Page:
