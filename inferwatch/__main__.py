@@ -14,7 +14,7 @@ import typer
 from exporters.terminal import printable
 from inferwatch.console import CommandError
 from inferwatch.objectives import rules, slo
-from inferwatch.options import Config, Database, StateDir
+from inferwatch.options import Config, Database, Moment, StateDir
 
 app = typer.Typer(
     help="Observability for LLM inference servers.",
@@ -51,9 +51,6 @@ class ExportFormat(StrEnum):
 
 Metric = Annotated[str, typer.Option(help="A metric of the schema, such as llm_requests_running.", metavar="NAME")]
 Quantile = Annotated[float | None, typer.Option(help="The quantile, 0 to 1, of a histogram metric.")]
-Moment = Annotated[
-    str, typer.Option(help="Unix seconds, an RFC 3339 time, or an age such as 90m or 7d.", metavar="TIME")
-]
 Step = Annotated[str, typer.Option(help="Whole minutes, such as 300 or 5m.", metavar="DURATION")]
 GroupBy = Annotated[list[str] | None, typer.Option(help="Labels; repeatable.", metavar="LABEL")]
 Where = Annotated[list[str] | None, typer.Option(help="All must hold; repeatable.", metavar="LABEL=VALUE")]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from inferwatch.options import Config, Database, StateDir
+from inferwatch.options import Config, Database, Moment, StateDir
 
 slo = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Objectives: write, import and check them.")
 rules = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Prometheus' rules: build and check them.")
@@ -74,6 +74,44 @@ def status(
     from inferwatch.slo_status import status as run
 
     run(Asked(file, Place(config, state_dir, database)), as_json=json)
+
+
+@slo.command()
+def report(
+    file: Judged = None,
+    month: Annotated[str | None, typer.Option(help="Of this month, such as 2026-11.", metavar="YYYY-MM")] = None,
+    quarter: Annotated[str | None, typer.Option(help="Of this quarter, such as 2026-Q4.", metavar="YYYY-QN")] = None,
+    json: Json = False,
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Print what became of objectives over a month or a quarter, as Markdown."""
+    from inferwatch.place import Place
+    from inferwatch.slo_history import Asked
+    from inferwatch.slo_report import print_report
+
+    asked = Asked(file, Place(config, state_dir, database))
+    print_report(asked, month=month, quarter=quarter, json_wanted=json)
+
+
+@slo.command()
+def replay(
+    file: Judged = None,
+    name: Annotated[str | None, typer.Option("--slo", help="This objective alone.", metavar="NAME")] = None,
+    since: Moment = "7d",
+    until: Moment = "now",
+    json: Json = False,
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Say when alerts of objectives would have fired, had they been in force, and what cannot be told."""
+    from inferwatch.place import Place
+    from inferwatch.slo_history import Asked
+    from inferwatch.slo_replay import Span, print_replay
+
+    print_replay(Asked(file, Place(config, state_dir, database)), Span(since, until), name, json_wanted=json)
 
 
 @rules.command()

@@ -19,3 +19,6 @@ Database = Annotated[
         help="Database URL of the history, instead of the configuration's; it holds no password.", metavar="URL"
     ),
 ]
+Moment = Annotated[
+    str, typer.Option(help="Unix seconds, an RFC 3339 time, or an age such as 90m or 7d.", metavar="TIME")
+]

@@ -75,7 +75,7 @@ def statuses(counter: Counter, specs: Iterable[Slo], at: int) -> list[Status]:
 def status(slo: Slo, group: Group, windows: Windows, at: int) -> Status:
     judged = {length: judged_of(slo, counts) for length, counts in windows.items()}
     whole = judged[slo.days * DAY]
-    burns = tuple(_burn(slo, w, judged) for w in slo.burn_windows()[0])
+    burns = tuple(burn_of(slo, w, judged) for w in slo.burn_windows()[0])
     of_whole, certainly = bad_ratio(whole, slo.unknown), certain_ratio(whole, slo.unknown)
     left = None if of_whole is None else remaining(of_whole, slo.objective)
     found = state(
@@ -99,7 +99,7 @@ def judged_of(slo: Slo, counts: Counts) -> Counts:
     return counts if slo.counts_outage else replace(counts, minutes_outage=0.0)
 
 
-def _burn(slo: Slo, window: BurnWindow, judged: Windows) -> Burn:
+def burn_of(slo: Slo, window: BurnWindow, judged: Windows) -> Burn:
     """As `alerts.rules.burn` has it: over both windows, with enough requests; a bad hour is not over by nobody's being
     up."""
     of = certain_ratio if window.severity == "page" and slo.indicator.latency else bad_ratio
