@@ -22,6 +22,7 @@ from monitor.history.file import DatabaseFile
 from monitor.history.lease import Lease
 from monitor.history.minutes import WINDOW_SECONDS, Event, Window
 from monitor.history.partitions import Partition, make_partitions, partition_of
+from monitor.history.retold import retell
 from monitor.history.rows import row_values, scope_of
 from monitor.history.tables import Tier, rows_table
 from monitor.history.trouble import explained, is_about_values, is_worth_repeating
@@ -82,8 +83,14 @@ class Store:
         self._write(windows, events, and_checkpoints)
 
     def write_windows(self, windows: Sequence[Window], events: Sequence[Event], progress: Progress | None) -> None:
-        """Of a source that can be asked again. All or nothing. Raises WriteError."""
-        self._write(windows, events, lambda upsert: None if progress is None else upsert.progress(progress))
+        """Of a source that can be asked again; `events` are all of these windows. All or nothing. Raises WriteError."""
+
+        def and_progress(upsert: Upsert) -> None:
+            retell(upsert, self._ids, windows, events)
+            if progress is not None:
+                upsert.progress(progress)
+
+        self._write(windows, (), and_progress)
 
     def _write(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
         """`mark` writes how far this goes."""

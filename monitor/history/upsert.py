@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Double, Table, bindparam, case, select, update
+from sqlalchemy import Connection, Double, Table, bindparam, case, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from exporters.observation import Labels
@@ -75,7 +75,13 @@ class Upsert:
         before, after = (text and storable(text) for text in (event.before, event.after))
         values = {"at": event.at, "kind": event.kind, "before": before, "after": after}
         insert = self._insert(tables.events).values(series_id=series_id, **values)
-        self.connection.execute(insert.on_conflict_do_nothing())
+        changed = {"before": insert.excluded.before, "after": insert.excluded.after}
+        key = tables.events.primary_key.columns
+        self.connection.execute(insert.on_conflict_do_update(index_elements=key, set_=changed))
+
+    def no_event(self, series_id: int, at: float, kind: str) -> None:
+        c = tables.events.c
+        self.connection.execute(delete(tables.events).where(c.series_id == series_id, c.at == at, c.kind == kind))
 
     def checkpoint(self, node: str, server: str, uuid: str, at: float, state: bytes) -> None:
         table = tables.checkpoints

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import Engine
 
@@ -8,7 +10,7 @@ from monitor.history.recording import Recording
 from monitor.history.store import Batch, Store
 from monitor.history.upsert import Progress
 from tests.monitor.history.stored import asked, connected, engine_rows, everything, rows
-from tests.monitor.observations import ENGINE_0, observation, series
+from tests.monitor.observations import ENGINE_0, TARGET, observation, series
 
 RUNNING = series("llm_requests_running")
 
@@ -140,3 +142,22 @@ def test_a_minute_of_a_gpu_has_its_own_table_and_no_server(database: Engine, sto
     with connected(database) as connection:
         [named] = asked(connection, "SELECT scope, node, server, uuid, gpu, labels FROM series")
     assert tuple(named.values()) == ("gpu", "n1", "", "GPU-1", "0", {"rack": "7"})
+
+
+def test_events_of_a_window_that_is_read_again_are_those_that_are_told_now(database: Engine, store: Store) -> None:
+    """A reading that comes late shows that the restart was earlier, and another one in the minute after."""
+    early, late = Event(TARGET, 62.5, "restart"), Event(TARGET, 77.5, "restart")
+    other, upgrade = Event(TARGET, 59.0, "restart"), Event(TARGET, 77.5, "version", "1", "2")
+
+    def write(samples: int, *events: Event) -> list[tuple[float, str, str | None]]:
+        windows = [Window(60, {TARGET: Minute(samples=samples)}), Window(120, {TARGET: Minute(samples=samples)})]
+        store.write_windows(windows, events, None)
+        return [(at, kind, before) for _, at, kind, before, _ in everything(database)["events"]]
+
+    store.write_windows([Window(0, {TARGET: Minute(samples=4)})], [other], None)
+    assert write(3, late, upgrade) == [(59, "restart", None), (77.5, "restart", None), (77.5, "version", "1")]
+    changed = replace(upgrade, before="1.5")
+    assert write(4, early, changed) == [(59, "restart", None), (62.5, "restart", None), (77.5, "version", "1.5")]
+    assert write(3, late, upgrade) == [(59, "restart", None), (62.5, "restart", None), (77.5, "version", "1.5")], (
+        "who has read less changes nothing"
+    )
