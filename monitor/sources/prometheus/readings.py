@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isfinite
 from typing import Generic, TypeVar
 
 from exporters.exposition import Sample
@@ -133,8 +133,8 @@ def _divided(of: Mapping[str, str], dropped: Collection[str]) -> tuple[str, dict
 
 
 def _numbers(series: Points) -> Iterator[tuple[float, float]]:
-    """No sidecar writes NaN: it marks the end of a series."""
-    return ((at, value) for at, value in series.points if not isnan(value))
+    """No sidecar writes NaN, which marks the end of a series, nor what is infinite, which no sum would get rid of."""
+    return ((at, value) for at, value in series.points if isfinite(value))
 
 
 def _scrapes(

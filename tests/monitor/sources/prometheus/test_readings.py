@@ -71,6 +71,13 @@ def test_marks_of_an_end_are_no_samples() -> None:
     assert (scrape.at, len(scrape.samples)) == (10, 1)
 
 
+@pytest.mark.parametrize("infinite", [math.inf, -math.inf])
+def test_what_is_infinite_is_missing(infinite: float) -> None:
+    matrix = [up(10, 20), available(10, 20), running((10, infinite), (20, 2.0))]
+    seen = [readings.observation(("n1", "s1"), scrape) for scrape in readings.servers(matrix, DROPPED)["n1", "s1"][A]]
+    assert [list(o.values.values()) for o in seen] == [[], [2.0]]
+
+
 @pytest.mark.parametrize("odd", [{"node": ""}, {"server": ""}, {"__name__": "llm:up:sum"}, {"__name__": "gpu_up"}])
 def test_what_is_no_series_of_a_server_is_left_alone(odd: dict[str, str]) -> None:
     series = up(10)
