@@ -52,9 +52,13 @@ def back_up(engine: Engine, file: Path, progress: Progress, *, overwrite: bool =
 
 def _check(engine: Engine, file: Path, *, overwrite: bool) -> None:
     own = path_of(engine.url)
-    if own is not None and own.absolute() == file.absolute():
+    if not file.exists():
+        return
+    if own is not None and own.exists() and own.samefile(file):
         raise BackupError(f"could not write the backup {file}: that is the history itself")
-    if file.exists() and not overwrite:
+    if not file.is_file():
+        raise BackupError(f"could not write the backup {file}: it is a folder or a device; name a file")
+    if not overwrite:
         raise BackupError(f"could not write the backup {file}: it exists already; name another, or --overwrite")
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -162,6 +163,24 @@ def test_a_backup_that_exists_is_replaced_only_if_that_is_said(sqlite_database: 
 def test_the_history_itself_is_no_place_for_its_backup(sqlite_database: Engine) -> None:
     with pytest.raises(BackupError, match="that is the history itself"):
         back_up(sqlite_database, Path(sqlite_database.url.database or ""), silent, overwrite=True)
+
+
+def test_nor_is_it_under_another_name(sqlite_database: Engine, tmp_path: Path) -> None:
+    own = Path(sqlite_database.url.database or "")
+    (tmp_path / "link").symlink_to(own)
+    for name in (tmp_path / "link", own.parent / ".." / own.parent.name / own.name):
+        with pytest.raises(BackupError, match="that is the history itself"):
+            back_up(sqlite_database, name, silent, overwrite=True)
+
+
+def test_nothing_but_a_file_is_replaced(sqlite_database: Engine, tmp_path: Path) -> None:
+    folder, pipe = tmp_path / "folder", tmp_path / "pipe"
+    folder.mkdir()
+    os.mkfifo(pipe)
+    for place in (folder, pipe):
+        with pytest.raises(BackupError, match="it is a folder or a device; name a file"):
+            back_up(sqlite_database, place, silent, overwrite=True)
+    assert (folder.is_dir(), pipe.is_fifo()) == (True, True)
 
 
 def test_what_fails_on_the_way_leaves_the_backup_before(filled: Engine, tmp_path: Path) -> None:
