@@ -15,8 +15,9 @@ from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.notification import InvalidNotification, parse
 from monitor.alert_history.store import Wanted
 from monitor.api import problems
-from monitor.api.parameters import MOMENT, moment
+from monitor.api.parameters import MOMENT, window
 from monitor.history.question import InvalidParameter, closest
+from monitor.history.storable import storable
 
 MAX_BYTES = 4 * 2**20
 """Some thousands of alerts."""
@@ -48,16 +49,17 @@ class AlertsQuery(BaseModel):
         """Raises InvalidParameter."""
         if self.state and self.state not in _STATES:
             raise InvalidParameter("state", f"{self.state!r} is no state", _STATES, closest(self.state, _STATES))
+        since, until = window(self.since, self.until, now)
         return Wanted(
             limit=self.limit,
             now=now,
-            name=self.name or None,
-            severity=self.severity or None,
-            server=self.server or None,
+            name=storable(self.name) or None,
+            severity=storable(self.severity) or None,
+            server=storable(self.server) or None,
             state=State(self.state) if self.state else None,
             delivered=self.delivered,
-            since=moment("since", self.since, now),
-            until=moment("until", self.until, now),
+            since=since,
+            until=until,
         )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor.api.models import EventOut
-from monitor.api.parameters import MOMENT, moment
+from monitor.api.parameters import MOMENT, window
 from monitor.history.life import EVENT_KINDS, Wanted
 from monitor.history.minutes import Event
 from monitor.history.question import InvalidParameter, closest
+from monitor.history.storable import storable
 from monitor.remarks import in_words
 
 
@@ -34,8 +35,9 @@ class EventsQuery(BaseModel):
             if kind not in EVENT_KINDS:
                 near = closest(kind, EVENT_KINDS)
                 raise InvalidParameter("kind", f"{kind!r} is no kind of event", EVENT_KINDS, near)
-        since, until = moment("since", self.since, now), moment("until", self.until, now)
-        return Wanted(self.limit, self.node, self.server, self.uuid, tuple(kinds), since, until)
+        since, until = window(self.since, self.until, now)
+        node, server, uuid = map(storable, (self.node, self.server, self.uuid))
+        return Wanted(self.limit, node, server, uuid, tuple(kinds), since, until)
 
 
 def event_out(event: Event) -> EventOut:

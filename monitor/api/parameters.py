@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor.history.question import InvalidParameter, Question, question
+from monitor.history.question import InvalidParameter, Question, question, refuse_backwards
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -17,8 +17,8 @@ _STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_4
 _AIMED_POINTS = 300
 AUTO = "auto"
 _DAY = 86_400
-_LAST_MOMENT = 253_402_300_799.0
-"""The end of the year 9999."""
+_LAST_MOMENT = 4_102_444_800.0
+"""The end of the year 2099: a question is planned day by day, and milliseconds are told from seconds."""
 _MOMENTS = ("unix seconds", "an RFC 3339 time such as 2026-11-30T09:00:00Z", "an age such as 90m or 7d", "now")
 
 
@@ -39,6 +39,13 @@ def moment(parameter: str, text: str, now: float) -> float:
         found = _rfc3339(text)
     if found is None or not 0 <= found <= _LAST_MOMENT:
         raise InvalidParameter(parameter, f"{text!r} is no moment", _MOMENTS)
+    return found
+
+
+def window(since: str, until: str, now: float) -> tuple[float, float]:
+    """Unix seconds. Raises InvalidParameter."""
+    found = moment("since", since, now), moment("until", until, now)
+    refuse_backwards(*found)
     return found
 
 

@@ -94,13 +94,18 @@ def question(
     """`since` is rounded down to the step. Raises QuestionError."""
     known = _metric(metric)
     whole_step = _step(step)
-    if not (math.isfinite(since) and math.isfinite(until) and since < until):
-        raise InvalidParameter("until", f"{until!r} is not after since={since!r}", ["a moment after `since`"])
+    refuse_backwards(since, until)
     start = int(since // whole_step) * whole_step
     chosen = _aggregation(known, aggregation)
     return Question(
         known, chosen, _quantile(chosen, q), start, until, whole_step, tuple(dict.fromkeys(group_by)), dict(where)
     )
+
+
+def refuse_backwards(since: float, until: float) -> None:
+    """Raises InvalidParameter."""
+    if not (math.isfinite(since) and math.isfinite(until) and since < until):
+        raise InvalidParameter("until", f"{until!r} is not after since={since!r}", ["a moment after `since`"])
 
 
 def refuse_too_many(asked: Question, groups: int = 1) -> None:

@@ -97,6 +97,7 @@ async def test_alerts_are_chosen_by_query(client: httpx.AsyncClient) -> None:
         ({"since": START + 100}, ["a"]),
         ({"until": START + 30}, ["a"]),
         ({"name": "Nothing"}, []),
+        ({"name": "No\0thing", "server": "\0"}, []),
     ):
         assert [row["server"] for row in await listed(client, **query)] == servers, query
 
@@ -121,6 +122,7 @@ async def test_an_alert_that_fired_and_was_never_told_of_stands_out(
         ({"delivered": "perhaps"}, "delivered: 'perhaps': allowed: true or false: "),
         ({"limit": "0"}, "limit: '0': allowed: 1 to 10000"),
         ({"since": "yesterday"}, "since: 'yesterday' is no moment"),
+        ({"since": str(NOW), "until": str(NOW - 60)}, f"until: {NOW - 60} is not after since={NOW}"),
         ({"severety": "page"}, "severety: no such parameter"),
     ],
 )

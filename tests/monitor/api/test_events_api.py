@@ -60,6 +60,7 @@ async def test_events_can_be_chosen_by_what_and_when(client: httpx.AsyncClient) 
     assert await events(client, kind=["state"], limit=1) == [(-7170, "state")]
     assert await events(client, uuid="GPU-0", until=NOW - 7180) == [(-7185, "state")]
     assert await events(client, node="n2") == []
+    assert await events(client, server="no\0server") == []
     assert await events(client, since="1h") == []
 
 
@@ -74,6 +75,7 @@ async def test_events_of_a_server_stand_with_it(client: httpx.AsyncClient) -> No
     [
         ({"kind": "restarts"}, "kind", "restart"),
         ({"since": "yesterday"}, "since", None),
+        ({"since": "now", "until": "1h"}, "until", None),
         ({"limit": "0"}, "limit", None),
         ({"serer": "s1"}, "serer", "server"),
     ],
