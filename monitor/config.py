@@ -40,6 +40,7 @@ from exporters.config import (
 from exporters.loader import ConfigError, Problem, Root, Seconds, Section, Text, Told
 from monitor.evaluate.objectives import slos_of
 from monitor.history.database import default_url, sqlite_url
+from monitor.history.file import path_of
 from monitor.history.postgres import with_driver
 from monitor.history.retention import Retention
 
@@ -60,10 +61,14 @@ def _database_url(value: str) -> str:
         url = with_driver(make_url(value))
     except ArgumentError:
         raise ValueError(_A_DATABASE_URL) from None
+    except ValueError:
+        raise ValueError("a database URL whose port is a number") from None
     if url.password is not None or not _SECRET_OPTIONS.isdisjoint(url.query):
         raise Told("(value not shown): allowed: a database URL without password: give `password_file`")
     if url.get_backend_name() not in ("sqlite", "postgresql"):
         raise ValueError(_A_DATABASE_URL)
+    if url.get_backend_name() == "sqlite" and (path_of(url) is None or url.query):
+        raise ValueError("the path of a file behind sqlite:///, and no options")
     return value
 
 
@@ -200,8 +205,10 @@ class HistorySection(Section):
 
 
 class AlertmanagerSection(Section):
-    """What Alertmanager must show to tell of alerts; without a token anybody may."""
+    """What Alertmanager must show to tell of alerts; without a token anybody may. `url` is where it is told of those
+    that are judged here, which `/api/v2/alerts` comes behind."""
 
+    url: BaseUrl | None = None
     bearer_token_file: ReadableFile | None = Field(default=None, repr=False)
     bearer_token_env: VariableName | None = Field(default=None, repr=False)
 
@@ -241,6 +248,9 @@ class MonitorConfig(Root):
         alike = list(contradictions("alertmanager", alertmanager)) if isinstance(alertmanager, dict) else []
         if not isinstance(prometheus, dict):
             return alike
+        if isinstance(alertmanager, dict) and alertmanager.get("url"):
+            told = "allowed: without `prometheus`, which tells Alertmanager itself"
+            alike.append(Problem("alertmanager.url", "", told))
         named_twice = isinstance(sources, dict) and sources.get("sidecars")
         told = "allowed: without `prometheus`, which is read instead of the sidecars that it scrapes"
         twice = [Problem("sources.sidecars", "", told)] if named_twice else []

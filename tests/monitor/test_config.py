@@ -87,6 +87,18 @@ prometheus:
     [
         ("history: {url: 'nonsense'}", "history.url: 'nonsense': allowed: a database URL, such as"),
         ("history: {url: 'mysql://h/d'}", "history.url: 'mysql://h/d': allowed: a database URL, such as"),
+        (
+            "history: {url: 'postgresql://h:x/d'}",
+            "history.url: 'postgresql://h:x/d': allowed: a database URL whose port",
+        ),
+        *(
+            (f"history: {{url: '{url}'}}", f"history.url: '{shown}': allowed: the path of a file behind sqlite:///")
+            for url, shown in (
+                ("sqlite://", "sqlite://"),
+                ("sqlite:///:memory:", "sqlite:///:memory:"),
+                ("sqlite:////a?mode=ro", "sqlite:////a?(not shown)"),
+            )
+        ),
         *(
             (f"history: {{url: '{url}'}}", "history.url: (value not shown): allowed: a database URL without password")
             for url in ("postgresql://u:secret@h/d", "postgres://u@h/d?password=secret")
