@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -12,6 +13,7 @@ from monitor.alert_history.firings import Firing, is_of
 from monitor.alert_history.notification import Notified
 
 Key = tuple[str, float]
+_Rows = dict[Key, Alert]
 
 
 class Ledger:
@@ -19,7 +21,16 @@ class Ledger:
 
     def __init__(self, rows: Iterable[Alert]) -> None:
         self._stored = {row.key: row for row in rows}
-        self._rows = dict(self._stored)
+        self._rows: _Rows = {}
+        # When much breaks there are thousands: what may be of one firing is looked up, not searched for.
+        self._by_fingerprint: defaultdict[str, _Rows] = defaultdict(dict)
+        self._by_label: defaultdict[tuple[str, str], _Rows] = defaultdict(dict)
+        self._untold: defaultdict[tuple[str, ...], defaultdict[tuple[str | None, ...], _Rows]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
+        """By the names of all labels, then by their values."""
+        for row in self._stored.values():
+            self._put([], row)
 
     def changed(self) -> list[Alert]:
         return [row for key, row in self._rows.items() if self._stored.get(key) != row]
@@ -29,26 +40,44 @@ class Ledger:
         return [key for key in self._stored if key not in self._rows]
 
     def see(self, firing: Firing) -> None:
-        parts = list(_one_alert([row for row in self._rows.values() if _is_part(row, firing)]))
+        alike = min((self._by_label[label] for label in firing.labels), key=len, default=self._rows)
+        parts = list(_one_alert([row for row in alike.values() if _is_part(row, firing)]))
         self._put(parts, _seen(parts, firing))
 
     def tell(self, notified: Notified, receiver: str, now: float) -> None:
         """`now` in unix seconds is when `receiver` was told."""
-        row = _told_of(self._rows.values(), notified)
+        known = self._by_fingerprint[notified.fingerprint] | self._untold_with_no_more_than(notified.labels)
+        row = _told_of(known.values(), notified)
         self._put([row] if row else [], _told(row, notified, receiver, now))
         self._end_before_next(notified.fingerprint)
 
     def _put(self, instead_of: Iterable[Alert], row: Alert) -> None:
-        for old in instead_of:
-            del self._rows[old.key]
-        self._rows[row.key] = row
+        for key in (*(old.key for old in instead_of), row.key):
+            if old := self._rows.get(key):
+                for rows in self._indexes(old):
+                    del rows[key]
+        for rows in self._indexes(row):
+            rows[row.key] = row
+
+    def _indexes(self, row: Alert) -> Iterator[_Rows]:
+        yield self._rows
+        yield self._by_fingerprint[row.fingerprint]
+        yield from (self._by_label[label] for label in row.labels.items())
+        if not row.deliveries:
+            yield self._untold[tuple(row.labels)][tuple(row.labels.values())]
+
+    def _untold_with_no_more_than(self, labels: Mapping[str, str]) -> _Rows:
+        found: _Rows = {}
+        for names, rows in self._untold.items():
+            found |= rows.get(tuple(map(labels.get, names)), {})
+        return found
 
     def _end_before_next(self, of: str) -> None:
         """An alert that fires anew has ended before, also where its end was never told."""
-        own = sorted((row for row in self._rows.values() if row.fingerprint == of), key=lambda row: row.starts_at)
+        own = sorted(self._by_fingerprint[of].values(), key=lambda row: row.starts_at)
         for row, following in pairwise(own):
             if row.ends_at is None and row.last_seen is None:
-                self._rows[row.key] = replace(row, ends_at=following.starts_at)
+                self._put([], replace(row, ends_at=following.starts_at))
 
 
 def _is_part(row: Alert, firing: Firing) -> bool:

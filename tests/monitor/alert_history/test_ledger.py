@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -206,3 +207,21 @@ def test_two_clusters_with_the_same_alert_stay_two_rows(book: Book) -> None:
     book.see(seen())
     assert [row.last_seen for row in book.rows].count(None) == 1
     assert len(book.rows) == 2
+
+
+def test_thousands_of_alerts_at_once_are_as_many_rows_whoever_tells_first() -> None:
+    many = [{**AM, "server": f"s{number}"} for number in range(3000)]
+    told = notification(*(alert(labels=of) for of in many)).alerts
+    seen_first = Ledger([])
+    for of in many:
+        without_external = {name: text for name, text in of.items() if name != "cluster"}
+        seen_first.see(replace(seen(), labels=labels(without_external)))
+    for each in told:
+        seen_first.tell(each, "oncall", START + 1)
+    rows = seen_first.changed()
+    assert sorted(row.labels["server"] for row in rows) == sorted(of["server"] for of in many)
+    assert all(row.deliveries and row.last_seen for row in rows)
+    again = Ledger(rows)
+    for each in told:
+        again.tell(each, "oncall", START + 2)
+    assert (again.changed(), again.gone()) == ([], [])
