@@ -30,7 +30,7 @@ from monitor.alert_history.ledger import Ledger
 from monitor.alert_history.notification import Notification
 from monitor.history import tables
 from monitor.history.database import ReadError, for_writing
-from monitor.history.postgres import is_postgres
+from monitor.history.postgres import byte_order, is_postgres
 from monitor.history.store import WriteError
 from monitor.history.trouble import explained, is_worth_repeating
 from monitor.history.upsert import Progress, Upsert
@@ -96,17 +96,15 @@ class AlertStore:
 
     def progress(self, source: str) -> Progress | None:
         """Raises ReadError."""
-        c = tables.progress.c
         with self._reading() as connection:
-            row = connection.execute(select(c.source, c.since, c.until).where(c.source == source)).one_or_none()
-        return None if row is None else Progress(*row)
+            return Progress.read(connection, source)
 
     def find(self, wanted: Wanted) -> list[Alert]:
         """The newest first. Raises ReadError."""
         with self._reading() as connection:
-            bytewise = "C" if is_postgres(connection) else "BINARY"
             newest = select(_TABLE).where(*_conditions(wanted))
-            newest = newest.order_by(_C.starts_at.desc(), collate(_C.fingerprint, bytewise)).limit(wanted.limit)
+            name = collate(_C.fingerprint, byte_order(connection))
+            newest = newest.order_by(_C.starts_at.desc(), name).limit(wanted.limit)
             return [_alert(row) for row in connection.execute(newest)]
 
     def was_told(self) -> bool:

@@ -11,6 +11,8 @@ import psycopg
 from sqlalchemy import JSON, BigInteger, Connection, Double, Integer, LargeBinary, String, Table, Text
 from sqlalchemy.exc import OperationalError
 
+from monitor.history.postgres import is_postgres
+
 Row = tuple[Any, ...]
 """All columns of the table, in their order."""
 
@@ -31,7 +33,7 @@ def upsert_rows(connection: Connection, table: Table, rows: Iterable[Row]) -> No
     ordered = sorted(_once(rows), key=itemgetter(0, 1))
     if not ordered:
         return
-    if connection.dialect.name == "postgresql":
+    if is_postgres(connection):
         _copy(connection, table, ordered)
     else:
         connection.exec_driver_sql(f"{_insert_values(table)} {_on_conflict(table)}", ordered)
@@ -41,7 +43,7 @@ def append_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> No
     """Rows that are not there yet, of any table."""
     if not rows:
         return
-    if connection.dialect.name == "postgresql":
+    if is_postgres(connection):
         _copy_into(connection, table.name, table, rows)
     else:
         connection.exec_driver_sql(_insert_values(table), list(rows))

@@ -130,10 +130,3 @@ def _by_label(texts: NDArray[Any]) -> dict[str, Floats]:
         for label, value in parse(text).items() if text is not None else ():
             found.setdefault(label, np.full(len(texts), np.nan))[row] = value
     return found
-
-
-def is_number(asked: Question, name: str) -> bool:
-    """Whether the column holds numbers rather than bytes or JSON."""
-    return all(
-        isinstance(column, GaugeColumns | CounterColumn) or column.name != name for column in STORED[asked.metric.name]
-    )

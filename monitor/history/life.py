@@ -13,6 +13,7 @@ from exporters.observation import Labels, labels
 from exporters.schema import IDENTITY, Scope
 from monitor.history import tables
 from monitor.history.minutes import FLAGS, Event
+from monitor.history.postgres import byte_order
 
 EVENT_KINDS = ("restart", "version", "model", "wire_model", "state", "gpus", "driver", *FLAGS)
 
@@ -43,8 +44,7 @@ def events(connection: Connection, wanted: Wanted) -> list[Event]:
     series, event = tables.series.c, tables.events.c
     found = select(tables.series, event.at, event.kind, event.before, event.after)
     found = found.join_from(tables.events, tables.series).where(*_conditions(wanted))
-    bytewise = "C" if connection.dialect.name == "postgresql" else "BINARY"
-    order = (collate(series.identity, bytewise), collate(event.kind, bytewise))
+    order = (collate(text, byte_order(connection)) for text in (series.identity, event.kind))
     rows = connection.execute(found.order_by(event.at.desc(), *order).limit(wanted.limit)).all()
     return [Event(_identity(r), r.at, r.kind, r.before, r.after) for r in rows]
 

@@ -41,6 +41,11 @@ def is_postgres(of: Connection | Engine) -> bool:
     return of.dialect.name == "postgresql"
 
 
+def byte_order(of: Connection) -> str:
+    """The collation that sorts text alike everywhere, whatever a database's own is."""
+    return "C" if is_postgres(of) else "BINARY"
+
+
 def with_driver(url: URL) -> URL:
     """People write `postgresql://` and `postgres://`; which driver that is, is ours to know."""
     return url.set(drivername=_DRIVER) if url.drivername in _SCHEMES else url

@@ -131,10 +131,8 @@ class Store:
 
     def progress(self, source: str) -> Progress | None:
         """Raises ReadError."""
-        c = tables.progress.c
         with self._reading() as connection:
-            row = connection.execute(select(c.source, c.since, c.until).where(c.source == source)).one_or_none()
-        return None if row is None else Progress(*row)
+            return Progress.read(connection, source)
 
     def newest(self, until: float = math.inf) -> float | None:
         """End of the newest stored window of those that end by `until`, in unix seconds."""

@@ -13,6 +13,7 @@ from exporters.observation import Labels
 from exporters.schema import IDENTITY
 from monitor.history import tables
 from monitor.history.minutes import Event, Minute
+from monitor.history.postgres import is_postgres
 from monitor.history.rows import scope_of
 from monitor.history.storable import key_of, storable
 from monitor.history.tables import Tier
@@ -28,6 +29,12 @@ class Progress:
     source: str
     since: int
     until: int
+
+    @classmethod
+    def read(cls, connection: Connection, source: str) -> Progress | None:
+        c = tables.progress.c
+        row = connection.execute(select(c.source, c.since, c.until).where(c.source == source)).one_or_none()
+        return None if row is None else cls(*row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,7 @@ class Upsert:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._postgres = connection.dialect.name == "postgresql"
+        self._postgres = is_postgres(connection)
 
     def _insert(self, table: Table) -> Insert:
         return postgresql.insert(table) if self._postgres else sqlite.insert(table)

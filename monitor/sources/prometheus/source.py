@@ -42,9 +42,7 @@ class PrometheusSource:
         self._selector = config.selector
         self._dropped = readings.dropped_labels(config.replica_labels)
         self._clock = clock
-        self._questions: list[tuple[str, ...]] = [
-            (*SERVER_NAMES[:1], *GPU_NAMES[:1], *SERVER_NAMES[1:], *GPU_NAMES[1:])
-        ]
+        self._questions: list[tuple[str, ...]] = [_NAMES]
         self._servers: dict[Target, Observation] = {}
         self._gpus: dict[str, Gathered] = {}
         self._warned = False
