@@ -158,8 +158,8 @@ async def ask(
     form: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer | Failure:
-    """With `form`, URL-encoded, by POST. Redirects are answers like others."""
-    more = {**(headers or {}), **({} if form is None else {"Content-Type": FORM_TYPE})}
+    """With `form`, URL-encoded unless `headers` say otherwise, by POST. Redirects are answers like others."""
+    more = {**({} if form is None else {"Content-Type": FORM_TYPE}), **(headers or {})}
     # Unlike an inference server's, this answer may be large and come from far away.
     heads = {**_headers(JSON_TYPE, ""), "Accept-Encoding": "gzip", **more}
     method = "GET" if form is None else "POST"

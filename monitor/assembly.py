@@ -14,7 +14,10 @@ from monitor.alert_history.follower import AlertFollower
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import AlertStore
 from monitor.config import MonitorConfig
+from monitor.evaluate.condition_rows import ConditionRows
+from monitor.evaluate.embedded import Embedded
 from monitor.evaluate.objectives import Objectives
+from monitor.evaluate.poster import Poster
 from monitor.evaluate.watch import Watch
 from monitor.fleet import STALE_AFTER_SECONDS, Fleet
 from monitor.follower import Follower
@@ -81,8 +84,23 @@ def assemble(
         database.dispose()
         raise
     alerts = _alerts(config, client, AlertStore(database), clock)
-    watch = Watch(database, Objectives(config.slos), delay=_delay(config), clock=clock)
+    watch = Watch(
+        database,
+        Objectives(config.slos),
+        delay=_delay(config),
+        embedded=_embedded(config, database, fleet, recorder),
+        clock=clock,
+    )
     return Monitor(fleet, History(database), recorder, alerts, watch, database, lease)
+
+
+def _embedded(config: MonitorConfig, database: Engine, fleet: Fleet, recorder: Recorder) -> Embedded | None:
+    """None where a Prometheus has rules."""
+    if config.prometheus is not None:
+        return None
+    url = config.alertmanager.url
+    poster = None if url is None else Poster(url)
+    return Embedded(ConditionRows(database, fleet), AlertStore(database), config.node, recorder.lag, poster)
 
 
 def _delay(config: MonitorConfig) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from alerts.conditions.expression import Vector
@@ -44,6 +45,10 @@ class Holder:
         gone = [labels for labels in self._active.keys() - vector.keys() if not self._is_kept(labels, at)]
         ended = [(labels, self._active.pop(labels)) for labels in sorted(gone)]
         return [Firing(labels, a.fires_since, at, a.value) for labels, a in ended if a.fires_since is not None]
+
+    def resume(self, labels: Labels, fires_since: int) -> None:
+        """As one that fired before this was made."""
+        self._active[labels] = _Active(fires_since, math.nan, fires_since)
 
     def firing(self) -> list[Firing]:
         found = sorted(self._active.items())

@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from alerts.burn import MINUTE
 from alerts.slo.spec import Slo
 from monitor.evaluate.counts import Counter
+from monitor.evaluate.embedded import Embedded
 from monitor.evaluate.objectives import Objectives
 from monitor.evaluate.status import Status, statuses
 from monitor.history.database import HistoryError
@@ -32,26 +33,40 @@ class Told:
 
 class Watch:
     def __init__(
-        self, database: Engine, objectives: Objectives, *, delay: float, clock: Callable[[], float] = time.time
+        self,
+        database: Engine,
+        objectives: Objectives,
+        *,
+        delay: float,
+        embedded: Embedded | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`delay` in seconds: minutes are complete that long after their end."""
+        """`delay` in seconds: minutes are complete that long after their end. `embedded` raises alerts."""
         self.told = Told(slos=tuple(objectives.slos))
         self._counter = Counter(database)
         self._store = Store(database)
         self._objectives = objectives
+        self._embedded = embedded
         self._delay = delay
         self._clock = clock
         self._problem: str | None = None
 
     def history_problems(self) -> list[str]:
         """What keeps objectives from being judged as their files say."""
-        return [problem for problem in (self._objectives.problem, self._problem) if problem]
+        found = [problem for problem in (self._objectives.problem, self._problem) if problem]
+        return [*found, *(self._embedded.problems() if self._embedded else [])]
 
     async def run(self) -> None:
         """Until it is cancelled."""
-        while True:
-            await asyncio.to_thread(self.turn)
-            await asyncio.sleep(MINUTE - (self._clock() - self._delay) % MINUTE)
+        try:
+            while True:
+                await asyncio.to_thread(self.turn)
+                if self._embedded is not None:
+                    await self._embedded.tell(self._clock())
+                await asyncio.sleep(MINUTE - (self._clock() - self._delay) % MINUTE)
+        finally:
+            if self._embedded is not None:
+                await self._embedded.aclose()
 
     def turn(self) -> None:
         """Once. What goes wrong is logged, and the last judgement stays."""
@@ -76,6 +91,8 @@ class Watch:
         at = self._newest()
         found = () if at is None else tuple(statuses(self._counter, slos, at))
         self.told = Told(at, slos, found)
+        if self._embedded is not None and at is not None:
+            self._embedded.judge(found, at)
 
     def _newest(self) -> int | None:
         """End of the newest minute that is complete."""

@@ -1,0 +1,211 @@
+"""The rows that conditions judge: minutes of the last hours, hours before, and what servers say of themselves now."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from alerts.burn import HOUR, MINUTE
+from alerts.conditions import CONDITIONS
+from alerts.conditions.condition import Condition
+from alerts.conditions.expression import Expression
+from alerts.conditions.rows import Key, Minute, MinuteRows, Reading, SeriesRows, key
+from exporters.observation import Labels, Observation, labels
+from exporters.schema import METRICS, Scope
+from monitor.fleet import Fleet
+from monitor.history import tables
+from monitor.history.cells import Columns
+from monitor.history.columns import (
+    STORED,
+    Column,
+    CounterColumn,
+    GaugeColumns,
+    HistogramColumn,
+    OpenCounterColumn,
+)
+from monitor.history.database import ReadError
+from monitor.history.encoding import decode
+from monitor.history.planning import Span
+from monitor.history.scan import bounds, scan
+from monitor.history.tables import Tier
+from monitor.history.trouble import explained
+from monitor.readings import identity, own_labels
+
+_BY_MINUTES = 3 * HOUR
+_AGAIN = 5 * MINUTE
+"""Minutes so new are read again: some of their rows may have come late."""
+_FACTS = ("llm_server_info", "llm_server_state")
+SCOPES = (Scope.TARGET, Scope.ENGINE, Scope.GPU)
+
+
+def metrics_of(expression: Expression) -> set[str]:
+    found: set[str] = set()
+    for field in dataclasses.fields(expression):  # type: ignore[arg-type]  # every expression is a dataclass
+        value = getattr(expression, field.name)
+        if field.name == "metric":
+            found.add(value)
+        elif isinstance(value, Expression):
+            found |= metrics_of(value)
+    return found
+
+
+_WANTED = {m.removesuffix("_sum").removesuffix("_count") for c in CONDITIONS.values() for m in metrics_of(c.expression)}
+_COLUMNS: Mapping[Scope, tuple[Column, ...]] = {
+    scope: tuple(c for m in sorted(_WANTED & STORED.keys()) if METRICS[m].scope is scope for c in STORED[m])
+    for scope in SCOPES
+}
+NOT_KEPT = frozenset({"up", "inferwatch_build_info", "inferwatch_unmapped_families"})
+"""What only a Prometheus remembers."""
+
+
+def can_be_judged(condition: Condition) -> bool:
+    return metrics_of(condition.expression).isdisjoint(NOT_KEPT)
+
+
+@dataclasses.dataclass(slots=True)
+class _Kept:
+    of: Labels
+    rows: dict[int, Minute] = dataclasses.field(default_factory=dict)
+
+
+class ConditionRows:
+    """Reads what is new each time. Not to be asked from several threads at once."""
+
+    def __init__(self, database: Engine, fleet: Fleet) -> None:
+        self._database = database
+        self._fleet = fleet
+        self._series: dict[int, _Kept] = {}
+        self._read_until: int | None = None
+
+    def upto(self, at: int, reach: int, own: Mapping[Labels, Mapping[Key, float]]) -> MinuteRows:
+        """Enough for evaluations that look back `reach` seconds from `at`, the end of a minute.
+
+        `own` are gauges of ourselves. What is only known now is taken as it is now. Raises ReadError.
+        """
+        first_minute = (at - _BY_MINUTES) // HOUR * HOUR
+        with self._reading() as connection:
+            self._know(connection)
+            since = first_minute if self._read_until is None else max(first_minute, self._read_until - _AGAIN)
+            self._take(connection, [Span(Tier.MINUTE, since // MINUTE * MINUTE, at)])
+            hours = range((at - reach) // HOUR * HOUR, first_minute, HOUR)
+            missing = [h for h in hours if h not in self._hours()]
+            self._take(connection, [Span(Tier.HOUR, h, h + HOUR) for h in missing])
+        self._forget((at - reach) // HOUR * HOUR, first_minute)
+        self._read_until = at
+        stored = (SeriesRows(kept.of, kept.rows.values()) for kept in self._series.values() if kept.rows)
+        return MinuteRows([*stored, *self._now(at, own)])
+
+    def _know(self, connection: Connection) -> None:
+        c = tables.series.c
+        for row in connection.execute(select(c.id, c.identity)):
+            self._series.setdefault(row.id, _Kept(labels(json.loads(row.identity))))
+
+    def _hours(self) -> set[int]:
+        return {start for kept in self._series.values() for start, row in kept.rows.items() if row.seconds == HOUR}
+
+    def _forget(self, first: int, first_minute: int) -> None:
+        for kept in self._series.values():
+            gone = [s for s, r in kept.rows.items() if s < (first_minute if r.seconds == MINUTE else first)]
+            for start in gone:
+                del kept.rows[start]
+
+    def _take(self, connection: Connection, spans: Sequence[Span]) -> None:
+        c = tables.series.c
+        known = bounds(connection)
+        for scope in SCOPES:
+            ids = np.array(connection.scalars(select(c.id).where(c.scope == scope.value)).all(), np.int64)
+            names = dict.fromkeys(("samples", *(n for column in _COLUMNS[scope] for n in column.names)))
+            rows = scan(connection, scope, spans, list(names), ids)
+            for place, minute in _minutes(scope, rows, known):
+                self._series[int(ids[place])].rows[minute.start] = minute
+
+    def _now(self, at: int, own: Mapping[Labels, Mapping[Key, float]]) -> Iterator[SeriesRows]:
+        """As of every minute of the last hour: who judges the first time asks for them too."""
+        found: defaultdict[Labels, dict[Key, Reading]] = defaultdict(dict)
+        for of, values in (*self._facts(at), *own.items()):
+            found[of] |= {k: Reading(value, value) for k, value in values.items()}
+        for of, gauges in found.items():
+            yield SeriesRows(of, [Minute(at - n * MINUTE, gauges=gauges) for n in range(60, 0, -1)])
+
+    def _facts(self, at: int) -> Iterator[tuple[Labels, Mapping[Key, float]]]:
+        for row in self._fleet.rows(at):
+            observation = self._fleet.latest(row.node, row.server)
+            if observation is not None and row.last_seen is not None:
+                yield from _of_server(observation)
+        for gpu in self._fleet.gpus.rows(at):
+            of = labels({"node": gpu.node, "uuid": gpu.uuid, "gpu": gpu.gpu})
+            yield of, {key("inferwatch_gpu_finding", reason=f.reason): 1.0 for f in gpu.findings}
+            yield of, {key("gpu_server_info", server=server): 1.0 for server in gpu.servers}
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        try:
+            with self._database.connect() as connection:
+                yield connection
+        except SQLAlchemyError as cause:
+            raise ReadError(f"could not read the history at {explained(self._database.url, cause)}") from cause
+
+
+def _of_server(observation: Observation) -> Iterator[tuple[Labels, Mapping[Key, float]]]:
+    for series, value in observation.values.items():
+        if series.metric in _FACTS:
+            yield identity(series), {(series.metric, own_labels(series)): value}
+    of = labels({**dict(observation.user_labels), "node": observation.node, "server": observation.server})
+    yield of, {key("inferwatch_finding", reason=f.reason): 1.0 for f in observation.findings}
+    told = (f for f in observation.fields if f.quality != "exact")
+    yield of, {key("llm_field_info", field=f.field, quality=f.quality, reason=f.reason): 1.0 for f in told}
+
+
+def _minutes(scope: Scope, rows: Columns, known: Mapping[int, tuple[float, ...]]) -> Iterator[tuple[int, Minute]]:
+    gauges: list[dict[Key, Reading]] = [{} for _ in rows["start"]]
+    counters: list[dict[Key, float]] = [{} for _ in rows["start"]]
+    for column in _COLUMNS[scope]:
+        if isinstance(column, GaugeColumns):
+            for row in np.flatnonzero(~np.isnan(rows[column.average])).tolist():
+                reading = Reading(float(rows[column.average][row]), float(rows[column.maximum][row]))
+                gauges[row][_key(column.metric.name, column.label)] = reading
+        else:
+            for row, more in _counted(column, rows, known):
+                counters[row] |= more
+    fixed = (rows[name].tolist() for name in ("series", "start", "samples", "length"))
+    for n, (place, start, samples, length) in enumerate(zip(*fixed, strict=True)):
+        yield place, Minute(start, int(samples), gauges[n], counters[n], length)
+
+
+def _counted(
+    column: CounterColumn | OpenCounterColumn | HistogramColumn,
+    rows: Columns,
+    known: Mapping[int, tuple[float, ...]],
+) -> Iterator[tuple[int, dict[Key, float]]]:
+    name, values = column.metric.name, rows[column.name]
+    if isinstance(column, CounterColumn):
+        for row in np.flatnonzero(~np.isnan(values)).tolist():
+            yield row, {_key(name, column.label): float(values[row])}
+        return
+    for row, value in enumerate(values):
+        if value is not None and isinstance(column, OpenCounterColumn):
+            yield row, {_key(name, label): float(many) for label, many in json.loads(value).items()}
+        elif value is not None:
+            yield row, _summed(name, value, known)
+
+
+def _summed(name: str, value: bytes, known: Mapping[int, tuple[float, ...]]) -> dict[Key, float]:
+    parts = decode(value, known)
+    found = {key(f"{name}_count"): sum(part.count for part in parts)}
+    sums = [part.sum for part in parts if part.sum is not None]
+    return found | ({key(f"{name}_sum"): sum(sums)} if len(sums) == len(parts) else {})
+
+
+def _key(metric: str, label: str) -> Key:
+    return key(metric, **dict(zip(METRICS[metric].labels, label.split(",") if label else (), strict=False)))
+
+
+def longest(conditions: Iterable[Condition]) -> int:
+    return max(c.expression.reach for c in conditions)
