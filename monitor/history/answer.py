@@ -117,8 +117,8 @@ def _covered(rows: Columns, cells: _Cells) -> tuple[Floats, Ints]:
     many = max(1, len(rows["start"]))
     both = [number * many + row for row, number in cells.of_rows]
     cell, row = np.divmod(both[0] if len(both) == 1 else np.unique(_joined(both, np.int64)), many)
-    of_series = np.unique(cell * many + rows["series"][row])
-    series = np.bincount(of_series // many, minlength=cells.many)
+    known = int(rows["series"].max(initial=0)) + 1
+    series = np.bincount(np.unique(cell * known + rows["series"][row]) // known, minlength=cells.many)
     return np.bincount(cell, rows["covered_seconds"][row], cells.many) / np.maximum(series, 1), series
 
 

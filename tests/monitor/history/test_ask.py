@@ -63,6 +63,17 @@ def test_the_maximum_is_the_highest_reading_of_any_server(history: History, reco
     assert points(history.ask(RUNNING, None, 0, 60, 60, aggregation="max")) == [(0, 9)]
 
 
+def test_a_window_in_which_most_servers_are_gone_counts_those_that_are_there(history: History, record: Record) -> None:
+    record([of_server(s, at, {RUNNING: 1}) for s in "abcdef" for at in every_15_s(0, 120 if s in "ef" else 60)])
+    told = history.ask(RUNNING, None, 60, 120, 60, group_by=["server"])
+    assert {a.labels["server"]: [(p.value, p.series, p.covered_seconds) for p in a.points] for a in told} == {
+        "e": [(1, 1, 60)], "f": [(1, 1, 60)],
+    }  # fmt: skip
+    assert [(p.value, p.series, p.covered_seconds) for p in history.ask(RUNNING, None, 60, 120, 60)[0].points] == [
+        (2, 2, 60)
+    ]
+
+
 def test_running_requests_of_servers_add_up_and_utilisation_does_not(history: History, record: Record) -> None:
     utilization = "llm_kv_cache_utilization_ratio"
     record([of_server(s, 30, {RUNNING: v, utilization: 0.4}) for s, v in (("a", 8), ("b", 1))])
