@@ -1,8 +1,8 @@
 """How long rows of each tier are kept, and deleting those that are older: whole UTC days, in short transactions.
 
-Minutes of an hour that still has to be rolled up stay, and so do those of the hour in which a source stands: the rest
-of it may be on its way. Hours of a day that has to be rolled up stay likewise. On PostgreSQL, where minutes of a day
-are dropped at once, all of such a day stays.
+Minutes of an hour that still has to be rolled up stay, and so do those of the hour in which a source stands and of the
+next: the rest of them may be on its way. Hours of a day that has to be rolled up stay likewise. On PostgreSQL, where
+minutes of a day are dropped at once, all of such a day stays.
 """
 
 from __future__ import annotations
@@ -160,7 +160,8 @@ def kept_windows(connection: Connection, tier: Tier, since: int, until: int) -> 
     if tier is Tier.MINUTE:
         c = tables.progress.c
         stands = connection.scalars(select(c.until).where(c.source.not_like(f"{_HORIZON}%")))
-        kept |= {at // window.seconds * window.seconds for at in stands if at % window.seconds}
+        begun = {at // window.seconds * window.seconds for at in stands if at % window.seconds}
+        kept |= begun | {start + window.seconds for start in begun}  # an hour is read at once, of some targets first
     return {start for start in kept if since <= start < until}
 
 

@@ -106,6 +106,18 @@ def test_minutes_of_the_hour_in_which_a_source_stands_stay(database: Engine, sto
     assert starts(database, Tier.MINUTE) == []
 
 
+def test_minutes_of_the_hour_that_is_being_read_stay(database: Engine, store: Store) -> None:
+    """An hour is read from where the source stands, of some targets before it is of all: only then it is marked."""
+    windows = [server_minute(at) for at in range(START, START + 2 * HOUR, 60)]
+    store.write_windows(windows[:37], [], Progress("http://prometheus", START, START + 37 * 60))
+    store.write_windows(windows[37:97], [], None)
+    roll_up_all(database)
+    forget(database, KEEP, LATER)
+    store.write_windows(windows[92:], [], Progress("http://prometheus", START, START + 2 * HOUR))
+    roll_up_all(database)
+    assert {row["samples"] for row in stored_rows(database, "target_hour").values()} == {240}
+
+
 def test_questions_are_told_before_which_moment_rows_may_be_gone(database: Engine, store: Store) -> None:
     write(store, minutes_every_hour(days=1))
     forget(database, KEEP, START + 5 * DAY + 1)
