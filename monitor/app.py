@@ -30,6 +30,9 @@ from monitor.fleet import Fleet
 from monitor.head import AnswersHead
 from monitor.history.ask import History
 from monitor.page import router as page_router
+from monitor.page.judged import Judged
+from monitor.page.judged import router as judged_router
+from monitor.page.routes import PAGES
 from monitor.recorder import Recorder
 
 _OWN_PATHS = ("/", "/metrics", "/healthz")
@@ -86,8 +89,11 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
         debug_path=None if inner is None else "/debug",
         problems=lambda: [problem for part in (recorder, alerts, watch) if part for problem in part.history_problems()],
         source_problems=source_problems,
+        pages=() if alerts is None or watch is None else PAGES,
     )
     app.include_router(page)
+    if alerts is not None and watch is not None:
+        app.include_router(judged_router(Judged(lambda: watch.told, alerts, watch.history_problems, clock)))
     app.add_middleware(AnswersHead)
     return app
 

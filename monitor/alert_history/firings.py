@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from exporters.observation import Labels, labels
 from monitor.alert_history.alert import Alert
@@ -34,6 +34,8 @@ class Firing:
     known_until: float
     """Of the newest sample of any kind, or the end."""
     ends_at: float | None
+    annotations: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Samples have none; who judges by itself knows them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,13 @@ def _seen(parts: Sequence[Alert], firing: Firing) -> Alert:
     if row.last_seen is not None and (row.last_seen > firing.last_seen or ends_at is None):
         # Read before, and further.
         ends_at = row.ends_at if row.last_seen >= firing.last_seen else None
-    return replace(row, starts_at=min(row.starts_at, firing.starts_at), last_seen=last_seen, ends_at=ends_at)
+    return replace(
+        row,
+        starts_at=min(row.starts_at, firing.starts_at),
+        last_seen=last_seen,
+        ends_at=ends_at,
+        annotations=firing.annotations or row.annotations,
+    )
 
 
 def _new(firing: Firing) -> Alert:

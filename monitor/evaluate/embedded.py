@@ -78,7 +78,7 @@ class Embedded:
         now = {each.labels: each for each in raised}
         ended = [each for of, each in self._firing.items() if of not in now]
         firings = [
-            *(Firing(r.labels, r.since, r.since, at, at, None) for r in raised),
+            *(Firing(r.labels, r.since, r.since, at, at, None, r.annotations) for r in raised),
             *(Firing(r.labels, r.since, r.since, max(r.since, at - 60), at, float(at)) for r in ended),
         ]
         self._store.see(firings, Progress(SOURCE, at - 60, at))

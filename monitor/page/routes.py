@@ -22,6 +22,7 @@ from monitor.page.server_view import server_view
 from monitor.page.trends import GPUS, Asks, Trends
 
 REFRESH_SECONDS = 5
+PAGES = (("/slos", "Objectives"), ("/alerts", "Alerts"))
 RELOAD_SECONDS = 15
 """Without JavaScript the whole page is loaded again."""
 _COMPRESS_FROM = 1000
@@ -64,13 +65,14 @@ class Page:
         debug_path: str | None,
         problems: Callable[[], Sequence[str]],
         source_problems: Callable[[], Mapping[str, str]],
+        pages: Sequence[tuple[str, str]],
     ) -> None:
         self.fleet, self.history, self.clock = fleet, history, clock
         self.trends, self.gpu_trends = Trends(history), Trends(history, GPUS)
         self.looked_for, self.debug_path = tuple(looked_for), debug_path
         self.problems, self.source_problems = problems, source_problems
         self.assets = assets.load()
-        self._templates = _environment(self.assets)
+        self._templates = environment(self.assets, pages)
 
     def render(self, template: str, **context: object) -> str:
         return self._templates.get_template(template).render(context)
@@ -123,8 +125,9 @@ def harmless(value: object) -> object:
     return value.translate(_TURNS_TEXT) if isinstance(value, str) else value
 
 
-def _environment(known: dict[str, assets.Asset]) -> Environment:
-    environment = Environment(
+def environment(known: dict[str, assets.Asset], pages: Sequence[tuple[str, str]]) -> Environment:
+    """`pages` are addresses and names of those beside the fleet's."""
+    made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
         finalize=harmless,
@@ -132,11 +135,16 @@ def _environment(known: dict[str, assets.Asset]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["code"] = code_marked
-    environment.globals.update(
-        assets=known, quantities=quantities, refresh_seconds=REFRESH_SECONDS, reload_seconds=RELOAD_SECONDS
+    made.filters["code"] = code_marked
+    made.globals.update(
+        assets=known,
+        quantities=quantities,
+        refresh_seconds=REFRESH_SECONDS,
+        reload_seconds=RELOAD_SECONDS,
+        pages=pages,
+        current="",
     )
-    return environment
+    return made
 
 
 def router(
@@ -148,29 +156,30 @@ def router(
     debug_path: str | None = None,
     problems: Callable[[], Sequence[str]] = list,
     source_problems: Callable[[], Mapping[str, str]] = dict,
+    pages: Sequence[tuple[str, str]] = (),
 ) -> APIRouter:
     """`debug_path` is where the sidecar's debug pages are, if this process serves them; `problems` tells what is wrong
     with the history, `source_problems` with what is read."""
-    page = Page(fleet, history, clock, looked_for, debug_path, problems, source_problems)
+    page = Page(fleet, history, clock, looked_for, debug_path, problems, source_problems, pages)
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")
     def overview(accept: AcceptEncoding = "") -> Response:
-        return _html(page.fleet_html("fleet.html"), accept)
+        return html_answer(page.fleet_html("fleet.html"), accept)
 
     @routes.get("/fragments/fleet")
     def overview_part(accept: AcceptEncoding = "") -> Response:
-        return _html(page.fleet_html("fleet_part.html"), accept)
+        return html_answer(page.fleet_html("fleet_part.html"), accept)
 
     @routes.get("/servers/{path:path}")
     def server(path: str, accept: AcceptEncoding = "") -> Response:
         html, status = page.server_html("server.html", path)
-        return _html(html, accept, status)
+        return html_answer(html, accept, status)
 
     @routes.get("/fragments/servers/{path:path}")
     def server_part(path: str, accept: AcceptEncoding = "") -> Response:
         html, status = page.server_html("server_part.html", path)
-        return _html(html, accept, status)
+        return html_answer(html, accept, status)
 
     @routes.get("/static/{name}")
     def static(name: str, v: str = "", if_none_match: IfNoneMatch = "") -> Response:
@@ -179,7 +188,7 @@ def router(
     return routes
 
 
-def _html(text: str, accept_encoding: str, status: int = 200) -> Response:
+def html_answer(text: str, accept_encoding: str, status: int = 200) -> Response:
     body, headers = text.encode(), {**_HEADERS, "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
     if len(body) >= _COMPRESS_FROM and "gzip" in accept_encoding:
         body, headers = gzip.compress(body, 5), {**headers, "Content-Encoding": "gzip"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -94,10 +95,11 @@ def x_of(at: float, since: float, until: float) -> str:
 
 
 def nice_top(value: float) -> float:
-    if value <= 0:
+    if value < sys.float_info.min:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(factor * power for factor in (1, 2, 5, 10) if value <= factor * power * (1 + 1e-9))
+    top = next(factor * power for factor in (1, 2, 5, 10) if value <= factor * power * (1 + 1e-9))
+    return min(top, sys.float_info.max)
 
 
 def _runs(points: Sequence[Point]) -> list[list[Point]]:
