@@ -92,7 +92,7 @@ class _Target:
             self.facts = {name: text for name, text in facts(observation).items() if name in _LASTING_FACTS}
         if observation.is_complete:
             self.recent.advance(observation)
-        self._figured = self._figures() if observation.available else {}
+        self._figured = _known(self._figures()) if observation.available else {}
         self._row = self._told()
 
     def row(self, now: float, stale_after: float) -> ServerRow:
@@ -220,6 +220,14 @@ class Fleet:
         with self._lock:
             target = self._targets.get((node, server))
         return None if target is None else target.latest
+
+
+def _known(figures: Mapping[str, object]) -> dict[str, object]:
+    """A sum beyond all numbers is none."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in figures.items()
+    }
 
 
 def _all(values: Mapping[Series, float], metric: str) -> list[float]:

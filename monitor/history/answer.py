@@ -66,9 +66,10 @@ def answers(asked: Question, series: Chosen, part: Part, rows: Columns, bounds: 
         counted.append((made_of.row, groups.of("")))
     cells = _cells(part, rows, counted)
     entries = _entries(rows, found, cells)
-    told = aggregate(asked, entries, cells.many, series.lives, bounds)
-    if made_of is not None:
-        told = _rather(made_of, told, cells)
+    with np.errstate(over="ignore", invalid="ignore"):  # no point where a sum is beyond all numbers
+        told = aggregate(asked, entries, cells.many, series.lives, bounds)
+        if made_of is not None:
+            told = _rather(made_of, told, cells)
     return list(_answers(asked, part, groups, cells, told, _covered(rows, cells)))
 
 
@@ -129,7 +130,7 @@ def _answers(
     columns = (cells.keys.tolist(), told.value.tolist(), *bounds, *(each.tolist() for each in covered))
     points: defaultdict[int, list[Point]] = defaultdict(list)
     for key, value, lower, upper, seconds, series in zip(*columns, strict=True):
-        if not math.isnan(value):
+        if math.isfinite(value):
             group, step = divmod(key, part.steps)
             start, length = part.window(step)
             points[group].append(Point(start, length, value, lower, upper, seconds, series))

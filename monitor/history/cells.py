@@ -71,7 +71,7 @@ def fractions(asked: Question, rows: Columns, step: int) -> Fractions | None:
     if names is None or asked.aggregation is not Aggregation.AVERAGE:
         return None
     counted = [_counted(rows[name], rows, step) for name in names]
-    row = np.flatnonzero(~np.isnan(counted).any(axis=0))
+    row = np.flatnonzero(np.isfinite(counted).all(axis=0))
     part, whole = (increases[row] for increases in counted)
     return Fractions(row, part, whole)
 
@@ -93,9 +93,9 @@ def values(asked: Question, rows: Columns, step: int) -> Iterator[Values]:
 
 def _of_gauge(asked: Question, column: GaugeColumns, rows: Columns) -> Values:
     if asked.aggregation is Aggregation.MAXIMUM:
-        known = np.flatnonzero(~np.isnan(rows[column.maximum]))
+        known = np.flatnonzero(np.isfinite(rows[column.maximum]))
         return Values(column.label, known, rows[column.maximum][known])
-    known = np.flatnonzero(~np.isnan(rows[column.average]))
+    known = np.flatnonzero(np.isfinite(rows[column.average]))
     samples, readings = rows["samples"][known], rows[column.readings][known]
     readings = np.where(np.isnan(readings), samples, readings)
     weight = rows[_WEIGHTS[asked.metric.name]][known] if asked.metric.name in _WEIGHTS else None
@@ -105,7 +105,7 @@ def _of_gauge(asked: Question, column: GaugeColumns, rows: Columns) -> Values:
 
 def _of_counter(asked: Question, label: str, increases: Floats, rows: Columns, step: int) -> Values:
     counted = _counted(increases, rows, step)
-    known = ~np.isnan(counted)
+    known = np.isfinite(counted)
     if asked.aggregation is Aggregation.SUM:
         row = np.flatnonzero(known)
         return Values(label, row, counted[row])

@@ -107,9 +107,18 @@ def merge(values: Iterable[bytes]) -> bytes:
     out = bytearray()
     for bounds_id, of_bounds in counts.items():
         known = [total for total in sums[bounds_id] if total is not None]
-        total = math.fsum(known) if len(known) == len(sums[bounds_id]) else None
+        total = known_sum(known) if len(known) == len(sums[bounds_id]) else None
         _put_part(out, bounds_id, sorted(of_bounds.items()), total)
     return bytes(out)
+
+
+def known_sum(values: Iterable[float]) -> float | None:
+    """None where it is beyond all numbers."""
+    try:
+        total = math.fsum(values)
+    except (OverflowError, ValueError):  # too large on the way; or infinities of both signs
+        return None
+    return total if math.isfinite(total) else None
 
 
 def _add_part(data: bytes, at: int, head: int, counts: dict[int, float]) -> tuple[float | None, int]:

@@ -22,6 +22,7 @@ from monitor.history.columns import (
     GaugeColumns,
     HistogramColumn,
 )
+from monitor.history.encoding import known_sum
 from monitor.history.encoding import merge as merge_encoded
 
 Rows = Mapping[str, Sequence[Any]]
@@ -45,7 +46,7 @@ def _merged(column: Column, rows: Rows) -> tuple[Any, ...]:
     if not known:
         return (None,)
     if isinstance(column, CounterColumn):
-        return (math.fsum(known),)
+        return (known_sum(known),)
     if isinstance(column, HistogramColumn):
         return (merge_encoded(known),)
     return (json.dumps(_added(known), sort_keys=True),)
@@ -56,15 +57,17 @@ def _gauge(column: GaugeColumns, rows: Rows) -> tuple[Any, ...]:
     read = [
         (mean, maximum, samples if readings is None else readings)
         for mean, maximum, readings, samples in given
-        if mean is not None
+        if mean is not None and math.isfinite(mean)
     ]
     count = sum(readings for _, _, readings in read)
     if not count:
         return None, None, None
     maximum = max(maximum for _, maximum, _ in read)
-    mean = math.fsum(mean * readings for mean, _, readings in read) / count
+    total = known_sum(mean * readings for mean, _, readings in read)
+    if total is None:
+        return None, None, None
     # Rounding lifts no mean above the largest reading.
-    return min(mean, maximum), maximum, None if count == sum(rows["samples"]) else count
+    return min(total / count, maximum), maximum, None if count == sum(rows["samples"]) else count
 
 
 def _added(increases: Iterable[Mapping[str, float]]) -> dict[str, float]:
@@ -72,7 +75,8 @@ def _added(increases: Iterable[Mapping[str, float]]) -> dict[str, float]:
     for each in increases:
         for label, value in each.items():
             by_label.setdefault(label, []).append(value)
-    return {label: math.fsum(values) for label, values in by_label.items()}
+    sums = {label: known_sum(values) for label, values in by_label.items()}
+    return {label: total for label, total in sums.items() if total is not None}
 
 
 def quantiles(histograms: Mapping[str, Sequence[Histogram]]) -> dict[str, float | None]:

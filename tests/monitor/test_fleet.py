@@ -50,6 +50,11 @@ def test_figures_are_worked_out_once_for_each_observation() -> None:
     assert fleet.rows(100)[0].running == 6
 
 
+def test_a_figure_beyond_all_numbers_is_not_known() -> None:
+    engines = {series(RUNNING, engine=number): 1e308 for number in "01"}
+    assert row_of(observation(0, engines | {series(WAITING): 3})).running is None
+
+
 def row_of(*observations: Observation, now: float | None = None) -> ServerRow:
     fleet = Fleet()
     for each in observations:

@@ -63,6 +63,20 @@ def test_the_maximum_is_the_highest_reading_of_any_server(history: History, reco
     assert points(history.ask(RUNNING, None, 0, 60, 60, aggregation="max")) == [(0, 9)]
 
 
+def test_what_adds_up_beyond_all_numbers_has_no_point(history: History, record: Record) -> None:
+    """In the first minute over two servers, in the second over two readings of one: the other is known there."""
+    record([of_server(s, at, {RUNNING: 1e308}) for s, at in (("a", 30), ("b", 30), ("a", 75), ("a", 90))])
+    record([of_server(s, at, {RUNNING: 4}) for s, at in (("b", 90), ("a", 150), ("b", 150))])
+    assert points(history.ask(RUNNING, None, 0, 180, 60)) == [(60, 4), (120, 8)]
+    assert points(history.ask(RUNNING, None, 0, 60, 60, aggregation="max")) == [(0, 1e308)]
+
+
+def test_increases_beyond_all_numbers_have_no_point(history: History, record: Record) -> None:
+    record([of_server(s, at, {TOKENS: v}) for s in "ab" for at, v in ((15, 0), (60, 1e308), (120, 1e308))])
+    assert points(history.ask(TOKENS, None, 0, 120, 60)) == [(60, 0)]
+    assert points(history.ask(TOKENS, None, 0, 120, 60, aggregation="sum")) == [(60, 0)]
+
+
 def test_a_window_in_which_most_servers_are_gone_counts_those_that_are_there(history: History, record: Record) -> None:
     record([of_server(s, at, {RUNNING: 1}) for s in "abcdef" for at in every_15_s(0, 120 if s in "ef" else 60)])
     told = history.ask(RUNNING, None, 60, 120, 60, group_by=["server"])

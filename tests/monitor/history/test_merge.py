@@ -1,4 +1,5 @@
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -125,6 +126,26 @@ def test_open_counters_add_up_by_label_and_others_as_numbers() -> None:
     assert json.loads(found["requests_rejected"]) == {"queue_full": 3.0, "too_long": 5.0}
     assert found["prompt_tokens"] == 7.0
     assert found["generation_tokens"] is None, "never observed is not zero"
+
+
+def test_what_adds_up_beyond_all_numbers_is_not_known() -> None:
+    huge = {"requests_running_avg": 1e308, "requests_running_max": 1e308, "prompt_tokens": 1e308}
+    timed = encode([(3, Histogram(BOUNDS[3], (1, 1), 1e308))])
+    rows = [row_of(**huge, requests_rejected={"a": 1e308, "b": 1.0}, ttft_histogram=timed)] * 2
+    found = merged(Scope.ENGINE, as_columns(rows))
+    assert found["prompt_tokens"] is None
+    assert (found["requests_running_avg"], found["requests_running_max"]) == (None, None)
+    assert json.loads(found["requests_rejected"]) == {"b": 2.0}
+    assert [(h.counts, h.sum) for h in decode(found["ttft_histogram"], BOUNDS)] == [((2, 2), None)]
+
+
+def test_an_infinite_mean_is_not_known() -> None:
+    rows = [
+        row_of(requests_running_avg=math.inf, requests_running_max=math.inf),
+        row_of(requests_running_avg=2.0, requests_running_max=3.0),
+    ]
+    found = merged(Scope.ENGINE, as_columns(rows))
+    assert (found["requests_running_avg"], found["requests_running_max"]) == (2.0, 3.0)
 
 
 def test_a_change_of_bounds_keeps_both() -> None:

@@ -1,5 +1,7 @@
 """The drawing is 120 wide and 28 high, with 2 above and below: a share s of the scale lies at y = 26 - 24 s."""
 
+import math
+
 import pytest
 
 from monitor.page.sparkline import Point, Shade, Sparkline, draw, nice_top, shade
@@ -84,6 +86,12 @@ def test_without_points_there_is_no_line() -> None:
 )
 def test_the_scale_ends_at_the_next_1_2_or_5(highest: float, top: float) -> None:
     assert nice_top(highest) == pytest.approx(top)
+
+
+@pytest.mark.parametrize("highest", [5e-324, 1.7e308])
+def test_the_scale_is_a_number_whatever_there_is(highest: float) -> None:
+    line = drawn(minutes(highest), until=60)
+    assert 0 < line.top < math.inf
 
 
 def shaded(points: list[Point], until: float = 600, patience: float = 0) -> Shade:

@@ -73,6 +73,11 @@ def test_use_of_the_cache_is_drawn_against_all_of_it() -> None:
     assert "latest 25 %" in trend.text
 
 
+def test_absurd_values_are_told_all_the_same() -> None:
+    trends = Trends(Told(point(2, 5e-324), point(1, 1.7e308))).of("n", "s", NOW)
+    assert all(trend.line is not None for trend in trends.values())
+
+
 def test_a_percentile_in_the_overflow_reads_at_least() -> None:
     trend = Trends(Told(point(2, 2.5, 5), point(1, 60, math.inf))).of("n", "s", NOW)["ttft"]
     assert "latest 60 s, lowest 2.5 s, highest at least 60 s, scale 0 to 1 min 40 s" in trend.text
