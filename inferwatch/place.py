@@ -76,6 +76,8 @@ def opened(settings: HistorySection, *, anew: bool = False, current: bool = Fals
             engine.dispose()
     except HistoryError as error:
         raise CommandError(str(error)) from error
+    except BrokenPipeError:  # of whoever reads what is printed, not of the history
+        raise
     except OSError as error:
         raise CommandError(f"could not use the history: {error}") from error
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import httpx
 import pytest
 from sqlalchemy import Engine
 
+from inferwatch.generate import ROOT
 from monitor.app import create_app
 from monitor.fleet import Fleet
 from monitor.history.ask import History
@@ -90,6 +94,21 @@ def test_a_history_that_is_not_there_is_told(inferwatch: Command, tmp_path: Path
     assert (ran.status, ran.out) == (1, "")
     assert ran.err == f"inferwatch: there is no history at {tmp_path}/nowhere/history.sqlite\n"
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.usefixtures("database")
+def test_who_reads_only_the_first_lines_is_told_nothing(tmp_path: Path) -> None:
+    asked = ["--metric", RUNNING, "--since", str(START), "--until", str(START + 3 * HOUR), "--step", "1m"]
+    command = [sys.executable, "-m", "inferwatch", "history", "export", *asked, "--group-by", "server"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [*command, "--format", "jsonl", "--state-dir", "."],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as ran:  # fmt: skip
+        assert ran.stdout is not None
+        assert ran.stderr is not None
+        ran.stdout.close()
+        assert ran.stderr.read() == b""
 
 
 def test_what_is_said_of_the_configuration_is_no_part_of_the_answer(
