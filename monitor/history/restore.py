@@ -117,6 +117,7 @@ def _alone(engine: Engine) -> Iterator[None]:
 @contextmanager
 def _up_to_date(file: Path) -> Iterator[Engine]:
     """The backup with the tables of this release. The file itself is never written."""
+    _check_readable(file)
     backup = _read_only(file)
     made_by, newest = revisions(backup)
     if made_by == newest:
@@ -124,6 +125,15 @@ def _up_to_date(file: Path) -> Iterator[Engine]:
         return
     with TemporaryDirectory(prefix="inferwatch-restore-") as folder, _upgraded(file, Path(folder) / "copy") as copy:
         yield copy
+
+
+def _check_readable(file: Path) -> None:
+    try:
+        with closing(_connect(file)) as source:
+            source.execute("PRAGMA schema_version")
+    except sqlite3.Error as cause:
+        told = "is no backup" if cause.sqlite_errorname == "SQLITE_NOTADB" else "cannot be read"
+        raise RestoreError(f"could not restore {file}: it {told} ({cause})") from cause
 
 
 @contextmanager

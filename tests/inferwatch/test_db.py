@@ -145,6 +145,13 @@ def test_what_cannot_be_done_is_one_line(
     assert not (folder / "state").exists() or arguments[0] in ("upgrade", "restore"), "nothing is made on the way"
 
 
+def test_a_file_that_is_no_backup_is_told(inferwatch: Command, folder: Path) -> None:
+    (folder / "text").write_text("no database\n" * 100)
+    ran = inferwatch("db", "restore", "text")
+    assert ran.status == 1
+    assert ran.err == "inferwatch: could not restore text: it is no backup (file is not a database)\n"
+
+
 def test_tables_of_an_older_release_are_upgraded_only_when_that_is_asked(inferwatch: Command, folder: Path) -> None:
     from alembic import command
 

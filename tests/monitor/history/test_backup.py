@@ -297,7 +297,7 @@ def test_a_backup_that_this_release_does_not_know_is_refused(
 
 def test_what_is_no_backup_is_refused(sqlite_database: Engine, tmp_path: Path) -> None:
     (tmp_path / "b").write_text("no database at all, but text of some length" * 100)
-    with pytest.raises(DatabaseError, match=r"could not read the history at .*b: the file is no SQLite database"):
+    with pytest.raises(RestoreError, match=r"could not restore .*b: it is no backup .file is not a database."):
         restore(tmp_path / "b", sqlite_database, silent)
     with pytest.raises(RestoreError, match=r"could not restore .*nowhere: there is no such file"):
         restore(tmp_path / "nowhere", sqlite_database, silent)
