@@ -6,7 +6,7 @@ from collections.abc import Callable
 from secrets import compare_digest
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from exporters.connection import Credentials, bearer_token
@@ -100,7 +100,7 @@ class TakenOut(BaseModel):
 
 def router(alerts: AlertHistory, clock: Callable[[], float]) -> APIRouter:
     """`clock` tells unix seconds."""
-    routes = APIRouter()
+    routes = APIRouter(dependencies=[Depends(problems.single)])
 
     @routes.get("/api/v1/alerts", summary="Alerts that fire or fired", responses=problems.responses(400, 503))
     def history(query: Annotated[AlertsQuery, Query()]) -> list[AlertOut]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_origin
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from monitor.api.models import Problem
 from monitor.history.database import HistoryError
-from monitor.history.question import QuestionError, closest
+from monitor.history.question import InvalidParameter, QuestionError, closest
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -55,6 +55,13 @@ def install(app: FastAPI) -> None:
     def http(request: Request, error: HTTPException) -> Response:
         detail = error.detail if error.detail != "Not Found" else f"nothing at {request.url.path}"
         return _problem(error.status_code, detail)
+
+
+async def single(request: Request) -> None:
+    """Of a route: raises InvalidParameter where what has one value is given several."""
+    for name, field in _parameters(request).items():
+        if get_origin(field.annotation) is not list and len(request.query_params.getlist(name)) > 1:
+            raise InvalidParameter(name, "given more than once", ["one value"])
 
 
 def _invalid(request: Request, error: dict[str, Any]) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Response
 
 from monitor.api import problems
 from monitor.api.events import EventsQuery, event_out
@@ -26,7 +26,7 @@ Server = Annotated[str, Path(description="its name there, such as gpu-1:8000; it
 
 def router(fleet: Fleet, history: History, clock: Callable[[], float]) -> APIRouter:
     """`clock` tells unix seconds."""
-    routes = APIRouter(prefix="/api/v1")
+    routes = APIRouter(prefix="/api/v1", dependencies=[Depends(problems.single)])
     _add_servers(routes, fleet, history, clock)
     _add_gpus(routes, fleet, history, clock)
     _add_events(routes, history, clock)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from alerts.budget import State
 from alerts.slo.spec import Slo
+from monitor.api import problems
 from monitor.evaluate.status import Burn, Status
 from monitor.evaluate.watch import Told
 
@@ -68,7 +69,7 @@ class SlosQuery(BaseModel):
 
 
 def router(told: Callable[[], Told]) -> APIRouter:
-    routes = APIRouter(prefix="/api/v1")
+    routes = APIRouter(prefix="/api/v1", dependencies=[Depends(problems.single)])
 
     @routes.get("/slos", summary="Objectives: state, error budget and burn rates")
     def slos(query: Annotated[SlosQuery, Query()]) -> list[SloOut]:

@@ -124,10 +124,11 @@ async def test_an_alert_that_fired_and_was_never_told_of_stands_out(
         ({"since": "yesterday"}, "since: 'yesterday' is no moment"),
         ({"since": str(NOW), "until": str(NOW - 60)}, f"until: {NOW - 60} is not after since={NOW}"),
         ({"severety": "page"}, "severety: no such parameter"),
+        ({"name": ["a", "b"]}, "name: given more than once"),
     ],
 )
 async def test_a_question_that_cannot_be_answered_is_refused(
-    client: httpx.AsyncClient, query: dict[str, str], told: str
+    client: httpx.AsyncClient, query: dict[str, Any], told: str
 ) -> None:
     assert told in await refused(await client.get("/api/v1/alerts", params=query), 400)
 

@@ -167,6 +167,26 @@ async def test_a_wrong_question_is_a_problem_that_names_the_parameter(
 
 
 @pytest.mark.parametrize(
+    ("path", "parameter"),
+    [
+        ("history?metric=llm_requests_running&metric=llm_requests_waiting", "metric"),
+        ("events?limit=1&limit=2", "limit"),
+    ],
+)
+async def test_one_value_is_not_given_twice(client: httpx.AsyncClient, path: str, parameter: str) -> None:
+    response = await client.get(f"/api/v1/{path}")
+    told = response.json()
+    assert (response.status_code, told["parameter"]) == (400, parameter)
+    assert told["detail"].startswith(f"{parameter}: given more than once")
+
+
+async def test_what_may_be_repeated_is(client: httpx.AsyncClient) -> None:
+    asked = "metric=llm_requests_running&group_by=node&group_by=server&where=node=a&where=server=b"
+    assert (await client.get(f"/api/v1/history?{asked}")).status_code == 200
+    assert (await client.get("/api/v1/events?kind=restart&kind=version")).status_code == 200
+
+
+@pytest.mark.parametrize(
     ("params", "detail", "allowed"),
     [
         ({"metric": TTFT.metric}, "q: missing: allowed: 0 to 1 for a histogram metric", None),

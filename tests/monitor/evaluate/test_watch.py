@@ -73,6 +73,8 @@ async def test_objectives_are_told_with_their_groups(watch: Watch, client: httpx
 
 
 async def test_a_wrong_parameter_is_told(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/api/v1/slos", params={"name": ["a", "b"]})
+    assert (answer.status_code, answer.json()["parameter"]) == (400, "name")
     answer = await client.get("/api/v1/slos", params={"stat": "ok"})
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
