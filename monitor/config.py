@@ -53,7 +53,7 @@ _A_DATABASE_URL = (
     "a database URL, such as sqlite:////var/lib/inferwatch/history.sqlite or postgresql://inferwatch@db/inferwatch"
 )
 _SECRET_OPTIONS = frozenset({"password", "sslpassword"})
-_SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
+_SECRET_HEADER = re.compile("auth|cookie|credential|key|passw|secret|session|signature|token", re.IGNORECASE)
 
 
 def _database_url(value: str) -> str:
@@ -94,7 +94,7 @@ def _before_the_api(url: str) -> str:
 def _header_name(name: str) -> str:
     if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
         raise ValueError("the name of an HTTP header")
-    if name.lower() in _SECRET_HEADERS:
+    if _SECRET_HEADER.search(name):
         raise ValueError("a header without credentials: give `bearer_token_file` or `bearer_token_env`")
     if name.lower() in _OWN_HEADERS:
         raise ValueError("a header that is not set here anyway; a tenant is given as `tenant`")

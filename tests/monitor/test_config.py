@@ -133,14 +133,17 @@ prometheus:
         (prometheus("selector: 3"), "prometheus.selector: 3: allowed: matchers of PromQL without braces"),
         (prometheus("tenant: a b"), "prometheus.tenant: 'a b': allowed: a tenant as X-Scope-OrgID names it"),
         (prometheus("headers: {Authorization: secret}"), "headers.Authorization: (value not shown): allowed: a header"),
+        (prometheus("headers: {X-Api-Key: secret}"), "allowed: a header without credentials: give `bearer_token_file`"),
+        (prometheus("headers: {x-vault-token: secret}"), "allowed: a header without credentials"),
+        (prometheus("headers: {X-Auth-Request: secret}"), "allowed: a header without credentials"),
         (
             prometheus("headers: {X-Scope-OrgID: a}"),
             "allowed: a header that is not set here anyway; a tenant is given as",
         ),
         (prometheus("headers: {'X Y': a}"), "prometheus.headers.X Y: 'X Y': allowed: the name of an HTTP header"),
         (
-            prometheus('headers: {X-Key: "secret\\n"}'),
-            "prometheus.headers.X-Key: (value not shown): allowed: printable",
+            prometheus('headers: {X-Team: "secret\\n"}'),
+            "prometheus.headers.X-Team: (value not shown): allowed: printable",
         ),
         (
             prometheus("replica_labels: [node]"),
