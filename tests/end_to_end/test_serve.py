@@ -34,7 +34,7 @@ def test_the_monitor_shows_what_sidecars_elsewhere_read(tmp_path: Path) -> None:
             listen={"port": monitor},
             scrape={"interval": "1s"},
             servers=[],
-            slos=[],
+            compare={},
         )
         serve = command("serve", "--config", monitor_config, "--state-dir", str(tmp_path / "state"))
         with (
@@ -44,7 +44,7 @@ def test_the_monitor_shows_what_sidecars_elsewhere_read(tmp_path: Path) -> None:
             product = Product(f"http://127.0.0.1:{monitor}", process)
             rows = until(lambda: product.shows("one", "two", "dead"), process)
             assert process.end() == 0
-            assert "nothing reads these sections in this release: slos\n" in process.output()
+            assert "nothing reads these sections in this release: compare\n" in process.output()
     assert {row["node"] for row in rows.values()} == {"gpu-1"}
     assert [rows["one"][k] for k in ("up", "running", "waiting")] == [True, 12, 3]
     assert rows["two"]["kv_capacity_tokens"] == 2560
