@@ -23,6 +23,7 @@ from monitor.sources.prometheus.client import Client, source_key
 _log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 60.0
+_AFTER_TROUBLE_SECONDS = 10.0
 _REREAD_SECONDS = 300
 """Samples may come late: by remote write, or from a queue that was full."""
 _MOST_SECONDS = 6 * 3600
@@ -58,7 +59,7 @@ class AlertFollower:
         """Until it is cancelled."""
         while True:
             await self.follow()
-            await self._sleep(_EVERY_SECONDS)
+            await self._sleep(_EVERY_SECONDS if self.problem is None else _AFTER_TROUBLE_SECONDS)
 
     async def follow(self) -> None:
         """Once. What goes wrong is logged; the next time goes on from where this one came to."""
