@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, inspect
 
+from exporters.observation import labels
 from exporters.schema import IDENTITY, METRICS, Scope, Type
 from monitor.history.ask import History
 from monitor.history.columns import COLUMNS, QUANTILE_COLUMNS, GaugeColumns, HistogramColumn, OpenCounterColumn
+from monitor.history.minutes import Window
+from monitor.history.store import Store
 from monitor.history.tables import Tier
+from tests.monitor.history.fleet import engine, engine_minute, write
 from tests.monitor.history.mixed_fleet import DAY, START, UNTIL
 
 SQL = Path(__file__).parents[3] / "docs" / "sql.md"
@@ -175,6 +179,13 @@ def test_the_queries_of_the_docs_find_something(read_only: Engine, number: int) 
     assert "$__" not in query
     found = rows(read_only, query)
     assert found or "event_view" in query
+
+
+def test_what_stands_for_all_engines_together_is_no_engine(database: Engine, store: Store) -> None:
+    together = labels({name: value for name, value in engine() if name != "engine"})
+    write(store, [Window(START, {engine(0): engine_minute(), engine(1): engine_minute(), together: engine_minute()})])
+    counted = "SELECT count(*) AS every, count(DISTINCT engine) AS engines FROM engine_minute_view"
+    assert rows(database, counted) == [{"every": 3, "engines": 2}]
 
 
 def test_every_view_stands_in_the_docs(read_only: Engine) -> None:
