@@ -71,7 +71,7 @@ def test_a_burn_is_an_alert_with_the_labels_of_the_rules(world: World) -> None:
         "alertname": "SloBurnPage", "slo": "available", "severity": "page", "model": "m", "role": "unified",
     }  # fmt: skip
     assert page.state(world.now) is State.FIRING
-    # 60 of 100 fail from minute 30 on: of 34 minutes 7 % are bad in the fourth, and 6 times 1 % are enough over 6 hours.
+    # 60 of 100 fail from minute 30 on: 7 % of 34 minutes, and over 6 hours 6 % are enough.
     assert page.starts_at == START + 60 * 34
     world.serve(30)
     (page,) = world.alerts("SloBurnPage")
