@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -69,8 +70,10 @@ def test_the_demo_is_told_to_replay_recorded_servers(name: str) -> None:
 
 
 def test_how_long_history_is_kept_is_told() -> None:
-    days = MonitorConfig().history.retention.minutes / 86400
-    assert f"last {days:g} days" in (ROOT / "README.md").read_text(encoding="utf-8")
+    kept = MonitorConfig().history.retention
+    told = f"minutes for {kept.minutes / 86400:g} days, hours for {kept.hours / 86400:g}, days for ever"
+    assert kept.days == math.inf
+    assert told in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,11 +11,11 @@ from sqlalchemy import Engine, text
 from exporters.observation import Series
 from monitor.assembly import assemble
 from monitor.config import MonitorConfig
-from monitor.follower import source_key
 from monitor.history.database import open_database, sqlite_url, upgrade
 from monitor.history.store import Store
 from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Busy, TooMuch
+from monitor.sources.prometheus.client import source_key
 from monitor.sources.rebuild import Part
 from tests.end_to_end.processes import until
 from tests.monitor.following import config_of, followed, following
@@ -243,6 +243,23 @@ async def test_a_longer_backfill_than_before_reads_the_older_part_too(
     assert len(rows(file_of(other), "target_minute")) > len(before)
 
 
+async def test_where_it_begins_is_marked_before_anything_is_stored(prometheus: Prometheus, database: Engine) -> None:
+    """Retention keeps what follows a mark, and may run between the first two pieces."""
+    marks: list[Any] = []
+
+    class Watched(Store):
+        def write_windows(self, windows: Any, events: Any, progress: Any) -> None:
+            if windows and not marks:
+                marks.append(self.progress(source_key(config_of(prometheus.url, selector=FEW))))
+            super().write_windows(windows, events, progress)
+
+    async with following(prometheus.url, database, selector=FEW, store=Watched) as (follower, client):
+        client.at = LATE
+        await follower.step()
+    begin = int(LATE - 7200) // 60 * 60
+    assert [(mark.since, mark.until) for mark in marks] == [(begin, begin)]
+
+
 async def test_it_goes_on_where_the_last_one_ended(prometheus: Prometheus, database: Engine) -> None:
     await followed(prometheus.url, database, START + 1830.0, selector=FEW)
     ranges: list[float] = []
@@ -260,7 +277,8 @@ async def test_a_write_is_ended_when_it_is_cancelled_in_the_middle(prometheus: P
 
     class Slow(Store):
         def write_windows(self, windows: Any, events: Any, progress: Any) -> None:
-            loop.call_soon_threadsafe(begun.set)
+            if windows:
+                loop.call_soon_threadsafe(begun.set)
             super().write_windows(windows, events, progress)
             written_windows.extend(windows)
 
