@@ -120,7 +120,7 @@ class Follower:
         self._ahead = now - self._clock()
         due = _full_minute(now - self._delay)
         if self._span is None:
-            self._span = await asyncio.to_thread(self._begin, now)
+            self._span = await self._begin(now)
         if self._span.until < due:
             await self._read_newer(self._span, due, now)
             self._tell(due)
@@ -130,11 +130,13 @@ class Follower:
             return True
         return await self._fill(now)
 
-    def _begin(self, now: float) -> Span:
+    async def _begin(self, now: float) -> Span:
         self._oldest = _full_minute(now - self._backfill)
-        known = self._store.progress(self._source)
+        known = await asyncio.to_thread(self._store.progress, self._source)
         if known is None or known.until < self._oldest:
-            return Span(self._oldest, self._oldest)
+            span = Span(self._oldest, self._oldest)
+            await self._write(Found(), self._mark(span))  # so that nobody deletes what is read from there on
+            return span
         until = min(known.until, _full_minute(now))
         if until < known.until:
             log.warning("history: Prometheus' clock was ahead when it was read last, or is behind now")

@@ -160,8 +160,9 @@ def kept_windows(connection: Connection, tier: Tier, since: int, until: int) -> 
     if tier is Tier.MINUTE:
         c = tables.progress.c
         stands = connection.scalars(select(c.until).where(c.source.not_like(f"{_HORIZON}%")))
-        begun = {at // window.seconds * window.seconds for at in stands if at % window.seconds}
-        kept |= begun | {start + window.seconds for start in begun}  # an hour is read at once, of some targets first
+        for at in stands:  # an hour is read at once, of some targets first: from there on
+            begun = at // window.seconds * window.seconds
+            kept |= {begun, begun + window.seconds} if at % window.seconds else {begun}
     return {start for start in kept if since <= start < until}
 
 

@@ -102,6 +102,7 @@ def test_minutes_of_the_hour_in_which_a_source_stands_stay(database: Engine, sto
     with database.connect() as connection:
         tokens = select(tables.engine_hour.c.generation_tokens).order_by(tables.engine_hour.c.series_id)
         assert connection.scalars(tokens).all() == [6000, 12_000]
+    store.write_windows([], [], Progress("http://prometheus", START, START + DAY))
     forget(database, KEEP, LATER)
     assert starts(database, Tier.MINUTE) == []
 
@@ -114,6 +115,18 @@ def test_minutes_of_the_hour_that_is_being_read_stay(database: Engine, store: St
     roll_up_all(database)
     forget(database, KEEP, LATER)
     store.write_windows(windows[92:], [], Progress("http://prometheus", START, START + 2 * HOUR))
+    roll_up_all(database)
+    assert {row["samples"] for row in stored_rows(database, "target_hour").values()} == {240}
+
+
+def test_minutes_of_a_whole_hour_that_is_being_read_stay(database: Engine, store: Store) -> None:
+    """The source stands where the hour begins: at the start of all that is read, or between two hours."""
+    windows = [server_minute(at) for at in range(START, START + HOUR, 60)]
+    store.write_windows([], [], Progress("http://prometheus", START, START))
+    store.write_windows(windows[:37], [], None)
+    roll_up_all(database)
+    forget(database, KEEP, LATER)
+    store.write_windows(windows[37:], [], Progress("http://prometheus", START, START + HOUR))
     roll_up_all(database)
     assert {row["samples"] for row in stored_rows(database, "target_hour").values()} == {240}
 
