@@ -32,8 +32,9 @@ from monitor.history.columns import (
 )
 from monitor.history.database import ReadError
 from monitor.history.encoding import decode
+from monitor.history.native import bounds
 from monitor.history.planning import Span
-from monitor.history.scan import bounds, scan
+from monitor.history.scan import scan
 from monitor.history.tables import Tier
 from monitor.history.trouble import explained
 from monitor.readings import identity, own_labels

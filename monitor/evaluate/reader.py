@@ -18,9 +18,10 @@ from monitor.evaluate.members import members
 from monitor.evaluate.tally import FIELDS, Cells, Tally, cells_of, nothing
 from monitor.history import tables
 from monitor.history.cells import Columns
+from monitor.history.native import bounds
 from monitor.history.packed import Floats, Ints
 from monitor.history.planning import Span
-from monitor.history.scan import bounds, kept_since, scan
+from monitor.history.scan import kept_since, scan
 from monitor.history.tables import Tier
 
 Flags = NDArray[np.bool_]

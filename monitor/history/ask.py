@@ -17,11 +17,12 @@ from monitor.history.cells import columns
 from monitor.history.chosen import Chosen, chosen
 from monitor.history.database import ReadError
 from monitor.history.minutes import Event
+from monitor.history.native import bounds
 from monitor.history.planning import Part, plan
 from monitor.history.postgres import is_postgres
 from monitor.history.question import Aggregation, Question, question, refuse_too_many
 from monitor.history.rollup import stale
-from monitor.history.scan import bounds, kept_since, scan
+from monitor.history.scan import kept_since, scan
 from monitor.history.tables import Tier
 from monitor.history.trouble import explained
 

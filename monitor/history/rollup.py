@@ -27,6 +27,7 @@ from monitor.history.columns import COLUMNS, QUANTILE_COLUMNS, HistogramColumn
 from monitor.history.database import HistoryError, for_writing
 from monitor.history.encoding import decode
 from monitor.history.merge import merged, quantiles
+from monitor.history.native import bounds
 from monitor.history.tables import Tier, rows_table
 from monitor.history.trouble import explained
 from monitor.history.upsert import Upsert
@@ -138,19 +139,14 @@ def _quantiles(connection: Connection, tier: Tier, start: int) -> dict[int, dict
     table, series = rows_table(Scope.ENGINE, tier), tables.series
     wanted = select(*_TARGET, *(table.c[name] for name in _MERGED_HISTOGRAMS.values()))
     wanted = wanted.join_from(series, table, table.c.series_id == series.c.id).where(table.c.start == start)
-    bounds = _bounds(connection)
+    native = bounds(connection)
     for row in connection.execute(wanted.order_by(series.c.id)):
         of_target = engines[_target(row)]
         for phase, data in zip(_MERGED_HISTOGRAMS, row[len(_TARGET) :], strict=True):
-            of_target[phase] += decode(data or b"", bounds)
+            of_target[phase] += decode(data or b"", native)
     targets = select(*_TARGET, series.c.id).where(series.c.scope == Scope.TARGET.value)
     return {row.id: quantiles(engines[_target(row)]) for row in connection.execute(targets) if _target(row) in engines}
 
 
 def _target(row: Any) -> tuple[str, str, str]:
     return row.node, row.server, json.dumps(row.labels, sort_keys=True)
-
-
-def _bounds(connection: Connection) -> dict[int, tuple[float, ...]]:
-    known = connection.execute(select(tables.bounds.c.id, tables.bounds.c.bounds))
-    return {of: tuple(map(float, text.split(","))) if text else () for of, text in known}

@@ -104,9 +104,3 @@ def kept_since(connection: Connection) -> dict[Tier, int]:
     progress = tables.progress.c
     told: dict[str, int] = dict(connection.execute(select(progress.source, progress.until)).all())
     return {tier: told[horizon(tier)] for tier in Tier if horizon(tier) in told}
-
-
-def bounds(connection: Connection) -> dict[int, tuple[float, ...]]:
-    """Of histograms, by id."""
-    rows = connection.execute(select(tables.bounds.c.id, tables.bounds.c.bounds)).all()
-    return {of: tuple(map(float, text.split(","))) if text else () for of, text in rows}
