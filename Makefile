@@ -4,7 +4,7 @@ ARGS ?=
 RUN_STAMP := .venv/.ready-to-run
 DEV_STAMP := .venv/.ready-to-develop
 UV_COMPILE := .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
-	--annotation-style line --no-emit-index-url --custom-compile-command 'make lock' --extra monitor --group build
+	--annotation-style line --no-emit-index-url --custom-compile-command 'make lock' --extra monitor --extra generate --group build
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test static check bench conformance generate lock clean
