@@ -36,9 +36,13 @@ app.add_typer(rules, name="rules")
 Listen = Annotated[
     str | None, typer.Option(help="Where to listen, instead of the configuration's `listen`.", metavar="HOST:PORT")
 ]
+LookOn = Annotated[
+    str | None,
+    typer.Option(help="Look for servers on this host, where the configuration names none.", metavar="HOST"),
+]
 Ports = Annotated[
     list[int] | None,
-    typer.Option("--port", help="Look for servers at this port of this host instead of the usual ones; repeatable."),
+    typer.Option("--port", help="Look for servers at this port instead of the usual ones; repeatable."),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Log to standard error, with tracebacks.")]
 
@@ -80,6 +84,7 @@ def up(
     demo: Annotated[bool, typer.Option("--demo", help="Show recorded servers, replayed.")] = False,
     listen: Listen = None,
     state_dir: StateDir = None,
+    look_on: LookOn = None,
     port: Ports = None,
 ) -> None:
     """Run everything in one process: sidecar, history and page.
@@ -89,18 +94,19 @@ def up(
     from inferwatch.up import Options
     from inferwatch.up import up as run
 
-    run(Options(config, demo, listen, state_dir, tuple(port or ())))
+    run(Options(config, demo, listen, state_dir, tuple(port or ()), look_on))
 
 
 @app.command()
-def exporter(config: Config = None, listen: Listen = None) -> None:
+def exporter(config: Config = None, listen: Listen = None, look_on: LookOn = None, port: Ports = None) -> None:
     """Run the sidecar alone: /metrics for Prometheus.
 
     It reads the servers when it is scraped, and keeps nothing.
     """
+    from inferwatch.exporter import Options
     from inferwatch.exporter import exporter as run
 
-    run(config, listen)
+    run(Options(config, listen, look_on, tuple(port or ())))
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Looks for inference servers on this host, at the ports that people use."""
+"""Looks for inference servers on a host, at the ports that people use."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from inferwatch.report import Report, of_server
 PORTS = (8000, 8001, 8002, 8080, 23333, 30000)
 """vLLM and TensorRT-LLM; a second and third one, and Triton's metrics; common choices; LMDeploy; SGLang."""
 HOSTS = ("127.0.0.1", "[::1]")
+"""This host."""
 TIMEOUT_SECONDS = 1.0
 
 _MAX_MODEL_LIST_BYTES = 1 << 16
@@ -49,9 +50,14 @@ class Seen:
     metrics_url: str = field(default="", compare=False)
 
 
-async def look(ports: Sequence[int] = PORTS, *, timeout: float = TIMEOUT_SECONDS) -> list[Seen]:
-    """One result per port, in order, after little more than `timeout` seconds whatever listens there."""
-    return _each_once(await asyncio.gather(*(_port(port, timeout) for port in ports)))
+async def look(
+    ports: Sequence[int] = PORTS, *, hosts: Sequence[str] = HOSTS, timeout: float = TIMEOUT_SECONDS
+) -> list[Seen]:
+    """One result per port, in order, after little more than `timeout` seconds whatever listens there.
+
+    `hosts` are names or addresses of the same host.
+    """
+    return _each_once(await asyncio.gather(*(_port(hosts, port, timeout) for port in ports)))
 
 
 def _each_once(seen: Sequence[Seen]) -> list[Seen]:
@@ -70,8 +76,8 @@ def as_lines(seen: Sequence[Seen]) -> list[str]:
     return columns([(str(s.port), s.text) for s in seen])
 
 
-async def _port(port: int, timeout: float) -> Seen:
-    found = await asyncio.gather(*(_address(host, port, timeout) for host in HOSTS))
+async def _port(hosts: Sequence[str], port: int, timeout: float) -> Seen:
+    found = await asyncio.gather(*(_address(host, port, timeout) for host in hosts))
     return next((s for s in found if s.server), None) or next((s for s in found if s.listens), found[0])
 
 

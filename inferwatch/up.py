@@ -3,16 +3,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
 from demo import replay
 from exporters.config import Config, Server
-from inferwatch.discover import Seen, as_lines
-from inferwatch.process import Stop, config_path, listening, load, log_to_stderr, say, serve
+from inferwatch.discover import HOSTS, Seen, as_lines
+from inferwatch.process import Background, Stop, config_path, listening, load, log_to_stderr, say, serve
 from inferwatch.serve import assembled, prometheus_of, tell_addresses
 from inferwatch.watched import LOOK_EVERY_SECONDS, Watched
 from monitor.app import create_app
@@ -40,6 +39,7 @@ class Options:
     listen: str | None = None
     state_dir: Path | None = None
     ports: Sequence[int] = ()
+    look_on: str | None = None
 
 
 def up(options: Options) -> None:
@@ -75,7 +75,8 @@ async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
     stop = Stop()
     async with AsyncExitStack() as stack:
         replayed = [await stack.enter_async_context(_replayed(r)) for r in replay.recordings()] if options.demo else []
-        watched = Watched(loaded.path, loaded.sidecar, instead=replayed, ports=options.ports)
+        hosts = HOSTS if options.look_on is None else (options.look_on,)
+        watched = Watched(loaded.path, loaded.sidecar, instead=replayed, hosts=hosts, ports=options.ports)
         seen = await _looked(watched)
         source = _own_source(loaded.monitor, watched)
         monitor = assembled(loaded.monitor, [source] if source else [], loaded.state)
@@ -90,7 +91,7 @@ async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
             node=loaded.sidecar.node,
             looked_for=[*prometheus_of(loaded.monitor), *(f"port {s.port}: {s.text}" for s in seen)],
         )
-        background = await stack.enter_async_context(_Background())
+        background = await stack.enter_async_context(Background())
         background.start(watched.keep_looking(_told(monitor, source)))
 
         def reload() -> None:
@@ -130,23 +131,3 @@ def _told(monitor: Monitor, source: Source | None) -> Callable[[Seen], Awaitable
             await monitor.recorder.observe(source)
 
     return found
-
-
-class _Background:
-    """Tasks that end with the process."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)

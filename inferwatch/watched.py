@@ -1,4 +1,4 @@
-"""Which servers a sidecar in this process reads: those of the configuration, or else those found on this host."""
+"""Which servers a sidecar in this process reads: those of the configuration, or else those found on a host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exporters.config import Config, ConfigError, Server, load
 from exporters.sidecar import Sidecar
-from inferwatch.discover import PORTS, Seen, look
+from inferwatch.discover import HOSTS, PORTS, Seen, look
 
 LOOK_EVERY_SECONDS = 5.0
 
@@ -17,26 +17,34 @@ _log = logging.getLogger(__name__)
 
 
 class Watched:
-    """`instead` are servers to read whatever the configuration names; `ports` are where to look where it names none."""
+    """`instead` are servers to read whatever the configuration names; `hosts` and `ports` are where to look where it
+    names none, no hosts: nowhere."""
 
     def __init__(
-        self, path: Path | None, config: Config, *, instead: Sequence[Server] = (), ports: Sequence[int] = ()
+        self,
+        path: Path | None,
+        config: Config,
+        *,
+        instead: Sequence[Server] = (),
+        hosts: Sequence[str] = HOSTS,
+        ports: Sequence[int] = (),
     ) -> None:
         self._path = path
         self._config = config
         self._instead = tuple(instead)
+        self._hosts = tuple(hosts)
         self._ports = tuple(ports) or PORTS
         self._found: dict[int, Server] = {}
         self.sidecar = Sidecar(self._effective())
 
     @property
     def is_looking(self) -> bool:
-        """Whether no server is named, so that this host is searched."""
-        return not (self._instead or self._config.servers or self._config.file_sd)
+        """Whether no server is named, so that the host is searched."""
+        return bool(self._hosts) and not (self._instead or self._config.servers or self._config.file_sd)
 
     async def look(self) -> list[Seen]:
         """Looks once at the ports where no server is known yet. Servers that are found stay, also when they end."""
-        seen = await look([port for port in self._ports if port not in self._found])
+        seen = await look([port for port in self._ports if port not in self._found], hosts=self._hosts)
         new = {s.port: s.server for s in seen if s.server is not None}
         if new and self.is_looking:
             self._found |= new

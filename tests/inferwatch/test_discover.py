@@ -128,3 +128,10 @@ async def test_what_a_server_calls_its_model_cannot_write_to_the_terminal() -> N
         (line,) = as_lines([await seen_at(port)])
     assert line.startswith(f"  {port}  ")
     assert r"q\x1b[2J\n  8000   vllm" in line
+
+
+async def test_servers_are_looked_for_at_the_host_that_is_named() -> None:
+    async with serving({"/metrics": (200, TEXT, FRESH_V0)}) as port:
+        (found,) = await look([port], hosts=["localhost"], timeout=5.0)
+    assert found.server is not None
+    assert found.server.url == f"http://localhost:{port}"

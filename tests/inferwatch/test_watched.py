@@ -9,7 +9,7 @@ import yaml
 
 from exporters.config import Config, Server, load
 from exporters.target import Target
-from inferwatch.discover import Seen
+from inferwatch.discover import HOSTS, Seen
 from inferwatch.watched import Watched
 from tests.inferwatch.listeners import HTML, TEXT, serving, unused_port
 
@@ -18,9 +18,13 @@ PAGE = (200, TEXT, "vllm:num_requests_running 1.0\n")
 
 @asynccontextmanager
 async def watched(
-    path: Path | None = None, *, instead: Iterable[Server] = (), ports: Iterable[int] = ()
+    path: Path | None = None,
+    *,
+    instead: Iterable[Server] = (),
+    hosts: Iterable[str] = HOSTS,
+    ports: Iterable[int] = (),
 ) -> AsyncIterator[Watched]:
-    made = Watched(path, load(path, Config), instead=tuple(instead), ports=tuple(ports))
+    made = Watched(path, load(path, Config), instead=tuple(instead), hosts=tuple(hosts), ports=tuple(ports))
     try:
         yield made
     finally:
@@ -116,3 +120,14 @@ async def test_whoever_keeps_looking_is_told_of_a_new_server() -> None:
         looking = asyncio.create_task(servers.keep_looking(told.put, every=0.01))
         assert (await told.get()).port == port
         looking.cancel()
+
+
+async def test_nothing_is_looked_for_without_a_host() -> None:
+    async with watched(hosts=[]) as servers:
+        assert not servers.is_looking
+
+
+async def test_servers_of_another_host_are_read_there() -> None:
+    async with serving({"/metrics": PAGE}) as port, watched(hosts=["localhost"], ports=[port]) as servers:
+        await servers.look()
+        assert urls(servers) == [f"http://localhost:{port}"]
