@@ -57,6 +57,11 @@ def containing(label: str, text: str) -> Matcher:
     return Matcher(f"{label}=~{quoted(f'.*{literal(text)}.*')}")
 
 
+def matching(label: str, pattern: str) -> Matcher:
+    """A regular expression (RE2), or a variable of Grafana that holds one."""
+    return Matcher(f"{label}=~{quoted(pattern)}")
+
+
 def quoted(text: str) -> str:
     return '"' + "".join(map(_escaped, text)) + '"'
 
@@ -74,6 +79,16 @@ def selector(names: Iterable[str], *more: Matcher) -> str:
 def raw(of: str, seconds: float) -> str:
     """Every sample within the last `seconds`."""
     return f"{of}[{_duration(seconds)}]"
+
+
+def within(of: str, variable: str) -> str:
+    """Every sample within as long as a variable of Grafana says, such as `__rate_interval`."""
+    return f"{of}[${variable}]"
+
+
+def each(of: str, variable: str, step: float) -> str:
+    """What `of` was, every `step` seconds within as long as a variable of Grafana says."""
+    return f"({of})[${variable}:{_duration(step)}]"
 
 
 def over_time(function: str, of: str, seconds: float) -> str:
@@ -114,6 +129,11 @@ def aggregate(function: str, by: Sequence[str], of: str) -> str:
     return f"{function} by ({', '.join(by)}) ({of})"
 
 
+def aggregate_with(function: str, parameter: str, by: Sequence[str], of: str) -> str:
+    """Aggregations that take a parameter: `quantile`, `topk`, `count_values`."""
+    return f"{function} by ({', '.join(by)}) ({parameter}, {of})"
+
+
 def without(function: str, labels: Sequence[str], of: str) -> str:
     """Over the series that differ in these labels alone."""
     return f"{function} without ({', '.join(labels)}) ({of})"
@@ -124,11 +144,13 @@ def offset(of: str, seconds: float) -> str:
     return f"{of} offset {_duration(seconds)}" if seconds else of
 
 
-def binary(left: str, operator: str, right: str, *, on: Sequence[str] | None = None, group: str = "") -> Binary:
-    """`group` is `left` or `right`, the side that has many series for one of the other."""
-    matching = "" if on is None else f" on ({', '.join(on)})"
-    grouping = f" group_{group} ()" if group else ""
-    return Binary(f"{_operand(left)} {operator}{matching}{grouping} {_operand(right)}")
+def binary(
+    left: str, operator: str, right: str, *, on: Sequence[str] | None = None, group: str = "", bring: Sequence[str] = ()
+) -> Binary:
+    """`group` is `left` or `right`, the side that has many series for one of the other; it gets the labels `bring`."""
+    pairing = "" if on is None else f" on ({', '.join(on)})"
+    grouping = f" group_{group} ({', '.join(bring)})" if group else ""
+    return Binary(f"{_operand(left)} {operator}{pairing}{grouping} {_operand(right)}")
 
 
 def first_of(*parts: str, on: Sequence[str] | None = None) -> str:

@@ -19,6 +19,7 @@ _OF_PROMETHEUS: Catalogue = {
     "ALERTS_FOR_STATE": frozenset({"alertname"}),
 }
 _BY_SCRAPING = frozenset({"job", "instance"})
+_WITH_LABELS_OF_RULES = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,16 @@ def _of(e: Expression, catalogue: Catalogue, made: set[str], every: list[Express
         if metric not in known and metric not in made:
             if not label:
                 yield f"{e.place}: {metric}: no metric {where}{_meant(metric, [*known, *made])}"
-        elif label and label not in (known.get(metric) or all_labels) | _BY_SCRAPING:
-            yield f"{e.place}: {metric}: no label `{label}` {where}{_meant(label, known.get(metric) or all_labels)}"
+        elif label and label not in (labels := _labels_of(metric, known, all_labels)):
+            yield f"{e.place}: {metric}: no label `{label}` {where}{_meant(label, labels)}"
     for label in names.grouped:
         if label not in all_labels | set(names.made):
             yield f"{e.place}: no label `{label}` {where}{_meant(label, all_labels)}"
+
+
+def _labels_of(metric: str, known: Catalogue, all_labels: frozenset[str]) -> frozenset[str]:
+    labels = frozenset[str]() if metric in _WITH_LABELS_OF_RULES else known.get(metric, frozenset())
+    return (labels or all_labels) | _BY_SCRAPING
 
 
 def _all_labels(known: Catalogue, every: list[Expression]) -> frozenset[str]:

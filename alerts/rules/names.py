@@ -30,7 +30,7 @@ class Named:
     selected: list[tuple[str, str]] = field(default_factory=list)
     grouped: list[str] = field(default_factory=list)
     made: list[str] = field(default_factory=list)
-    """Labels that `label_replace` and its like write."""
+    """Labels that `label_replace` and its like write, `count_values` among them."""
 
 
 _Token = tuple[str, str]
@@ -63,6 +63,8 @@ def _read(tokens: list[_Token], i: int, found: Named) -> int:
     if after == "(" or text.lower() in _WORDS:
         if text in ("label_replace", "label_join"):
             found.made += _second_argument(tokens, i + 2)
+        if text.lower() == "count_values":
+            found.made += [word[1:-1] for kind, word in tokens[i:] if kind == "string"][:1]
         return i + 1
     found.selected.append((text, ""))
     return _selector(tokens, i + 1, (text,), found) if after == "{" else i + 1

@@ -40,6 +40,17 @@ def test_metrics_and_labels_are_told_from_functions_words_and_texts(
     assert found.grouped == grouped
 
 
+def test_labels_that_an_expression_makes_itself_may_be_grouped_by() -> None:
+    assert told('count_values by (node) ("version_count", llm_up)') == []
+    assert told('llm_up * on () group_left (n) count_values("n", count(llm_up))') == []
+    assert told("llm_up * on () group_left (n) count(llm_up)") == ["here: no label `n` of the schema"]
+
+
+def test_alerts_carry_the_labels_that_their_rules_give_them() -> None:
+    assert told('ALERTS{alertstate="firing",server=~"a|b",severity="page"}') == []
+    assert told('ALERTS{sever="a"}') == ["here: ALERTS: no label `sever` of the schema; did you mean `server`?"]
+
+
 def test_labels_of_a_selector_belong_to_its_metric() -> None:
     assert ("llm_a", "node") in named('llm_a{node="x",reason!~"y"}').selected
     assert ("llm_b", "node") in named('{__name__="llm_b",node="x"}').selected
