@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from alerts import promql
 from alerts.burn import MINUTE, SLICE, BurnWindow
 from alerts.rules.availability import availability_rules
 from alerts.rules.burn import NAMES, burn_alert, ratio_kind
@@ -22,12 +23,13 @@ def slo_groups(specs: Specs) -> list[RuleGroup]:
 
 
 def groups_of(scope: Scope, windows: Sequence[BurnWindow]) -> list[RuleGroup]:
+    objective = scope.rule("objective", "ratio", promql.call("vector", promql.number(scope.slo.objective)))
     counts = [*_counts(scope), *outage_rules(scope)]
     kinds = [r.record.removeprefix("inferwatch:slo_").split(":")[0] for r in counts if r.record.endswith(f":{RECENT}")]
     ratios = [ratio_rule(scope, kind, seconds) for kind, seconds in _ratios(scope, windows)]
     alerts = [burn_alert(scope, s, of) for s in NAMES if (of := [w for w in windows if w.severity == s])]
     return [
-        RuleGroup(f"slo-{scope.slo.name}", MINUTE, (*counts, *ratios, *alerts)),
+        RuleGroup(f"slo-{scope.slo.name}", MINUTE, (objective, *counts, *ratios, *alerts)),
         RuleGroup(f"slo-{scope.slo.name}-windows", SLICE, tuple(sum_rules(scope, kinds, lengths(windows)))),
     ]
 
