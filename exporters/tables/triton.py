@@ -38,7 +38,7 @@ _SLOW = 60.0
 _ENTRY_MODELS = Prefer(("ensemble", "tensorrt_llm_bls"), "tensorrt_llm", role="entry")
 _ENTRY = {"model": _ENTRY_MODELS}
 _ENGINE = {"model": Prefer("tensorrt_llm", role="engine")}
-_OUTCOMES = (("success", "unknown"), ("fail", "error"))
+_OUTCOMES = (("success", "stop"), ("fail", "error"))
 _COUNTERS_ON = ("inference_request_duration_us",)
 """With counter_latencies=false the counters of requests stand still at 0 as well."""
 
@@ -68,7 +68,9 @@ _PENDING = Series("inference_pending_request_count", _ENTRY)
 _PROMPT_TOKENS = Series("llm_input_token_len_sum", _ENGINE)
 
 _QUEUE_HIDDEN = "requests in the engine's own queue are not exposed: too small, often 0 while requests wait"
-_OUTCOME = "whether a success ended by stop or length is not told; an ensemble may count one failure twice"
+_OUTCOME = (
+    "all successes are `stop`, as it is not told which ended by their length; an ensemble may count one failure twice"
+)
 _FROM_STATS = f"/v2/models/stats does not tell cancelled requests from failed ones; {_OUTCOME}"
 _LLM_API = "the LLM-API (PyTorch) model exposes no engine metrics: serve it with trtllm-serve to see more"
 _NO_ENGINE = (Reason(_LLM_API, lacks=("trt_llm_request_metrics",)), Reason("appears with the first iteration"))
@@ -171,7 +173,7 @@ _FIELDS = (
     Field(
         "llm_requests_finished_total",
         Source(
-            Series("inference_request_success", _ENTRY, add={"reason": "unknown"}),
+            Series("inference_request_success", _ENTRY, add={"reason": "stop"}),
             _FAILURES,
             needs=_COUNTERS_ON,
             quality=_APPROXIMATE,
@@ -183,14 +185,14 @@ _FIELDS = (
             note=_FROM_STATS,
         ),
         Source(
-            Series("inference_request_summary_us_count", _ENTRY, add={"reason": "unknown"}),
+            Series("inference_request_summary_us_count", _ENTRY, add={"reason": "stop"}),
             quality=_APPROXIMATE,
-            note="successes alone: with counter_latencies=false failures are not counted; "
-            "why a success ended is not told",
+            note="successes alone, all as `stop`: with counter_latencies=false failures are not counted",
         ),
         missing="no entry model is known: none of ensemble, tensorrt_llm_bls and tensorrt_llm is loaded, and several "
         "others are: name it with `entry_model`; or the server runs with counter_latencies=false",
-        definition="Requests to the entry model (ensemble and tensorrt_llm_bls, else tensorrt_llm; or `entry_model`).",
+        definition="Requests to the entry model (ensemble and tensorrt_llm_bls, else tensorrt_llm; or `entry_model`). "
+        "Successes are all `stop`.",
     ),
     Field(
         "llm_requests_rejected_total",

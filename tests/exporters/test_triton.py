@@ -126,7 +126,7 @@ def test_values_are_the_true_ones(name: str) -> None:
     assert total(reading, "llm_kv_cache_capacity_tokens") == engine["max_blocks"] * engine["tokens_per_block"]
     assert total(reading, "llm_requests_running_limit") == 8
     # The ensemble counts its one failing request twice.
-    assert finished(reading) == {"unknown": client["ok"]} | ({"error": 2} if client["err"] else {})
+    assert finished(reading) == {"stop": client["ok"]} | ({"error": 2} if client["err"] else {})
     assert count(reading, "llm_prompt_length_tokens") == count(reading, "llm_generation_length_tokens") == client["ok"]
     hits = total(reading, "llm_prefix_cache_hit_tokens_total")
     assert hits == (engine["totals"]["cached_tokens"] if CPP in name else None)
@@ -199,11 +199,11 @@ def test_bounds_that_the_user_set_in_milliseconds_stay_round() -> None:
 )
 def test_requests_are_counted_where_they_enter(models: dict[str, float], entered: int, named: str) -> None:
     reading = read(successes(**models))
-    assert finished(reading) == {"unknown": entered}
+    assert finished(reading) == {"stop": entered}
     assert {s.label("model") for s in reading.values} == {named}
     from_stats = counts(**{name: (int(n), 0) for name, n in models.items()})
     with_counters_off = "".join(f'nv_inference_request_success{{model="{m}",version="1"}} 0\n' for m in models)
-    assert finished(read(with_counters_off, stats=from_stats)) == {"unknown": entered}
+    assert finished(read(with_counters_off, stats=from_stats)) == {"stop": entered}
 
 
 def test_several_models_none_of_which_is_known_to_be_the_entry_count_for_nothing() -> None:
@@ -216,9 +216,9 @@ def test_several_models_none_of_which_is_known_to_be_the_entry_count_for_nothing
 def test_counters_that_stand_still_are_not_believed() -> None:
     name = f"{SUMMARIES}-idle"
     assert sum(independent(capture(f"{name}.prom"))["nv_inference_request_success"].values()) == 0
-    assert finished(page(name)) == {"unknown": 24, "error": 2}
+    assert finished(page(name)) == {"stop": 24, "error": 2}
     alone = page(name, with_stats=False)
-    assert finished(alone) == {"unknown": 24}
+    assert finished(alone) == {"stop": 24}
     assert "failures are not counted" in status(alone, "llm_requests_finished_total")[1]
     assert total(alone, "llm_requests_rejected_total") is None
 
@@ -228,10 +228,10 @@ def test_failures_are_told_in_the_words_of_the_schema() -> None:
     reasons = {"CANCELED": 3, "BACKEND": 2, "OTHER": 1, "REJECTED": 8}
     text = successes(ensemble=5)
     reading = read(text + "".join(failure.format(f',reason="{r}"', n) for r, n in reasons.items()))
-    assert finished(reading) == {"unknown": 5, "abort": 3, "error": 3}
+    assert finished(reading) == {"stop": 5, "abort": 3, "error": 3}
     assert total(reading, "llm_requests_rejected_total", reason="rejected") == 8
     before_24_07 = read(text + failure.format("", 4))
-    assert finished(before_24_07) == {"unknown": 5, "error": 4}
+    assert finished(before_24_07) == {"stop": 5, "error": 4}
     assert total(before_24_07, "llm_requests_rejected_total") is None
 
 
@@ -263,7 +263,7 @@ def test_a_draft_models_engine_is_not_mixed_with_the_models_own() -> None:
 def test_the_pytorch_model_says_that_its_engine_is_not_exposed() -> None:
     reading = read(successes(tensorrt_llm=3), stats=counts(tensorrt_llm=(3, 0)))
     assert reading.available
-    assert finished(reading) == {"unknown": 3}
+    assert finished(reading) == {"stop": 3}
     quality, reason = status(reading, "llm_requests_running")
     assert (quality, "LLM-API" in reason) == ("unavailable", True)
 
@@ -320,7 +320,7 @@ NAMED = Identity("n", "s", model="llama-3", prefer={"entry": "my_flow", "engine"
 def test_models_with_names_of_their_own_are_named_by_the_configuration() -> None:
     page = CPP_0_9.replace('"tensorrt_llm"', '"my_engine"') + successes(my_flow=5, ensemble=90, preprocessing=7)
     reading = Normaliser(TABLE, NAMED).normalise(page, side(server=SERVER))
-    assert finished(reading) == {"unknown": 5}
+    assert finished(reading) == {"stop": 5}
     assert total(reading, "llm_requests_running") == 8
     assert {s.label("model") for s in reading.values} == {"llama-3"}
     assert {s.label("wire_model") for s in reading.values if s.metric == "llm_server_info"} == {"my_flow"}
@@ -330,6 +330,6 @@ def test_statistics_are_those_of_the_named_entry_or_of_none() -> None:
     standing_still = 'nv_inference_request_success{model="my_flow",version="1"} 0\n'
     by_model = counts(my_flow=(4, 1), ensemble=(90, 0), tensorrt_llm=(7, 0))
     found = Normaliser(TABLE, NAMED).normalise(standing_still, side(stats=by_model))
-    assert finished(found) == {"unknown": 4, "error": 1}
+    assert finished(found) == {"stop": 4, "error": 1}
     del by_model["model_stats"][0]  # type: ignore[attr-defined]
     assert finished(Normaliser(TABLE, NAMED).normalise(standing_still, side(stats=by_model))) == {}
