@@ -14,11 +14,10 @@ def outage_rules(scope: Scope) -> list[Recording]:
     A server whose sidecar is gone too, or that is configured no more, is neither up nor down.
     """
     up = promql.aggregate("max", scope.target, promql.over_time("max", promql.series("llm_up"), within(MINUTE)))
-    now = promql.over_time("last", scope.metric("llm_server_info"), SLICE)
     labels = tuple(dict.fromkeys((*scope.target, *scope.groups)))
-    before = promql.over_time("last", scope.recorded("server", EACH_MINUTE), HOUR)
-    configured = promql.binary(before, "and", promql.series("llm_up"), on=scope.target)
-    served = promql.first_of(promql.aggregate("group", labels, now), configured, on=scope.target)
+    now = promql.aggregate("group", labels, scope.metric("llm_server_info"))
+    configured = promql.binary(_before(scope), "and", promql.series("llm_up"), on=scope.target)
+    served = promql.first_of(now, configured, on=scope.target)
     known = promql.binary(scope.recorded("server", EACH_MINUTE), "*", up, on=scope.target, group="left")
     down = promql.binary("1", "-", promql.aggregate("max", scope.groups, known))
     return [
@@ -26,6 +25,12 @@ def outage_rules(scope: Scope) -> list[Recording]:
         scope.rule("outage", EACH_MINUTE, scope.outside_maintenance(down)),
         scope.rule("outage", RECENT, _minutes(scope)),
     ]
+
+
+def _before(scope: Scope) -> str:
+    """As it was a minute ago. Further back only after a pause of the evaluation: it may have served others then."""
+    recorded = scope.recorded("server", EACH_MINUTE)
+    return promql.first_of(recorded, promql.over_time("last", recorded, HOUR), on=scope.target)
 
 
 def _minutes(scope: Scope) -> str:

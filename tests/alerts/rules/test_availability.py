@@ -142,6 +142,29 @@ def test_a_server_that_is_configured_no_more_is_no_outage(tmp_path: Path) -> Non
     alerts(tmp_path, rules(tmp_path), requests((60, 0), 60), {70: [], 119: []})
 
 
+@pytest.mark.parametrize("minutes", [2, 30])
+def test_a_server_that_is_down_counts_for_what_it_served_last_alone(minutes: int, tmp_path: Path) -> None:
+    # It changes its model, or learns it only after the start, and goes down so many minutes later.
+    before, after = Engine(model="m-a"), Engine()
+    series = before.info(f"{gauge((60, 1))} stale") | after.info(f"_x120 {gauge((minutes, 1))} stale")
+    series |= after.up(gauge((60 + minutes, 1), (60, 0)))
+    asked = {
+        (61 + minutes + later, "inferwatch:slo_outage:minute"): {
+            'inferwatch:slo_outage:minute{slo="chat",model="m",role="unified"}': 1.0
+        }
+        for later in (2, 10, 40)
+    }
+    expect(tmp_path, rules(tmp_path), series, asked)
+
+
+def test_what_a_server_served_is_known_after_a_pause_of_the_evaluation(tmp_path: Path) -> None:
+    engine = Engine()
+    recorded = 'inferwatch:slo_server:minute{slo="chat",node="n1",server="s1",model="m",role="unified"}'
+    series = {recorded: "1x10 _x200"} | engine.up(gauge((90, 0)))
+    asked: dict[tuple[int, str], dict[str, float]] = {(40, "sum(inferwatch:slo_outage:minute)"): {"{}": 1.0}}
+    expect(tmp_path, rules(tmp_path), series, asked)
+
+
 def test_models_are_judged_apart(tmp_path: Path) -> None:
     a, b = Engine(), Engine(server="s2", model="m-b")
     series = requests((120, 0), engine=a) | requests((120, 50), engine=b)
