@@ -29,10 +29,10 @@ from monitor.evaluate.watch import Watch
 from monitor.fleet import Fleet
 from monitor.head import AnswersHead
 from monitor.history.ask import History
-from monitor.page import router as page_router
 from monitor.page.judged import Judged
 from monitor.page.judged import router as judged_router
 from monitor.page.routes import PAGES
+from monitor.page.routes import router as page_router
 from monitor.recorder import Recorder
 
 _OWN_PATHS = ("/", "/metrics", "/healthz")
@@ -81,21 +81,27 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     own = partial(_own_metrics, recorder, alerts, node or socket.gethostname(), build_info=sidecar is None)
     _add_own(app, own, sidecar)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
+    history_problems = partial(_history_problems, recorder, alerts, watch)
     page = page_router(
         fleet,
         history,
         clock=clock,
         looked_for=looked_for,
         debug_path=None if inner is None else "/debug",
-        problems=lambda: [problem for part in (recorder, alerts, watch) if part for problem in part.history_problems()],
+        problems=history_problems,
         source_problems=source_problems,
         pages=() if alerts is None or watch is None else PAGES,
     )
     app.include_router(page)
     if alerts is not None and watch is not None:
-        app.include_router(judged_router(Judged(lambda: watch.told, alerts, watch.history_problems, clock)))
+        judged = Judged(lambda: watch.told, alerts, lambda: [*history_problems(), *source_problems().values()], clock)
+        app.include_router(judged_router(judged))
     app.add_middleware(AnswersHead)
     return app
+
+
+def _history_problems(*parts: Recorder | AlertHistory | Watch | None) -> list[str]:
+    return [problem for part in parts if part for problem in part.history_problems()]
 
 
 @asynccontextmanager

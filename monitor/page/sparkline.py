@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Protocol, TypeVar
 
 WIDTH, HEIGHT = 120.0, 28.0
 _SHORTEST_GAP_SECONDS = 30.0
@@ -55,17 +55,17 @@ def draw(points: Sequence[Point], since: float, until: float, *, top: float | No
         return None
     values = [p.value for p in inside]
     scale = top or nice_top(max(values))
-    runs = _runs(inside)
+    found = runs(inside)
     place = _Place(since, until, scale)
     return Sparkline(
-        path="".join(place.line(run) for run in runs if len(run) > 1),
-        dots="".join(place.dot(run[0]) for run in runs if len(run) == 1),
+        path="".join(place.line(run) for run in found if len(run) > 1),
+        dots="".join(place.dot(run[0]) for run in found if len(run) == 1),
         marks="".join(place.mark(p) for p in inside if p.beyond),
         top=scale,
         latest=values[-1],
         lowest=min(values),
         highest=max(values),
-        gaps=len(runs) - 1,
+        gaps=len(found) - 1,
     )
 
 
@@ -102,14 +102,26 @@ def nice_top(value: float) -> float:
     return min(top, sys.float_info.max)
 
 
-def _runs(points: Sequence[Point]) -> list[list[Point]]:
+class Window(Protocol):
+    @property
+    def start(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def end(self) -> float: ...
+
+
+W = TypeVar("W", bound=Window)
+
+
+def runs(points: Sequence[W]) -> list[list[W]]:
     """Stretches without a gap: each next window starts where the last one ended, give or take half a window."""
-    runs = [[points[0]]]
-    for before, point in pairwise(points):
-        if point.start - before.end > before.seconds / 2:
-            runs.append([])
-        runs[-1].append(point)
-    return runs
+    found: list[list[W]] = []
+    for point in points:
+        if not found or point.start - found[-1][-1].end > found[-1][-1].seconds / 2:
+            found.append([])
+        found[-1].append(point)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from playwright.sync_api import Browser, sync_playwright
 
 from monitor.fleet import Fleet
-from monitor.page import router
+from monitor.page.routes import router
 from tests.end_to_end.processes import until
 from tests.monitor.page.fleet_data import NOW, Past, Server, Wave
 from tests.services import require

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from exporters.findings import finding
 from exporters.gpu.gathered import Gathered
-from monitor.page import router
+from monitor.page.routes import router
 from tests.monitor.gpu_data import bare_host, busy_host, gathered, reading
 from tests.monitor.page.fleet_data import FLEET, HOSTILE, NOW, Past, Server, clock, fleet_of
 from tests.monitor.page.test_routes import Elements, seen

@@ -13,8 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from exporters.findings import finding
-from monitor.page import router
-from monitor.page.routes import code_marked
+from monitor.page.routes import code_marked, router
 from tests.monitor.page.fleet_data import (
     FLEET,
     HOSTILE,

@@ -1,0 +1,60 @@
+"""What colours, dashes and shapes stand for: the same in the drawing and beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.page.charts.model import Chart, Form, Scatter, StateTimeline, TimeSeries
+
+COLOURS = ("--line-1", "--line-2", "--line-3", "--line-4", "--text")
+"""CSS variables of the page."""
+DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3))
+"""Colours and dashes change together: as many lines differ as the product of their numbers."""
+SHAPES = ("circle", "square", "triangle-up", "diamond")
+CURVE = (5, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Has `dashes` where it is a line, a `shape` where it is a dot, else it is an area."""
+
+    name: str
+    colour: str
+    dashes: tuple[int, ...] | None = None
+    shape: str | None = None
+
+
+def colour(number: int) -> str:
+    return f"var({COLOURS[number % len(COLOURS)]})"
+
+
+def dashes(number: int) -> tuple[int, ...]:
+    return DASHES[number % len(DASHES)]
+
+
+def shape(number: int) -> str:
+    return SHAPES[number % len(SHAPES)]
+
+
+def legend(chart: Chart) -> tuple[Entry, ...]:
+    """Nothing where there is nothing to tell apart."""
+    match chart:
+        case TimeSeries():
+            entries = _lines(chart)
+        case Scatter():
+            entries = [
+                Entry(group.name, colour(i), CURVE if group.curve else None, None if group.curve else shape(i))
+                for i, group in enumerate(chart.groups)
+            ]
+        case StateTimeline():
+            states = sorted({span.state for row in chart.rows for span in row.spans}, key=lambda state: state.name)
+            entries = [Entry(state.name, f"var(--{state.look})") for state in states]
+        case _:
+            entries = []
+    return tuple(entry for entry in entries if entry.name)
+
+
+def _lines(chart: TimeSeries) -> Sequence[Entry]:
+    stacked = chart.form is Form.STACK
+    return [Entry(line.name, colour(i), None if stacked else dashes(i)) for i, line in enumerate(chart.lines)]

@@ -1,0 +1,25 @@
+from monitor.page.charts.legend import Entry, legend
+from tests.monitor.page.charts.worlds import CHARTS
+
+
+def test_lines_are_named_with_their_colour_and_dashes() -> None:
+    assert legend(CHARTS["lines"]) == (Entry("vllm", "var(--line-1)", (1, 0)), Entry("sglang", "var(--line-2)", (7, 3)))
+
+
+def test_areas_have_no_dashes() -> None:
+    assert legend(CHARTS["stack"]) == (Entry("vllm", "var(--line-1)"), Entry("sglang", "var(--line-2)"))
+
+
+def test_dots_are_named_with_their_shape_and_curves_with_their_dashes() -> None:
+    assert legend(CHARTS["scatter"]) == (
+        Entry("vllm", "var(--line-1)", shape="circle"),
+        Entry("article", "var(--line-2)", (5, 4)),
+    )
+
+
+def test_states_are_named_once() -> None:
+    assert legend(CHARTS["states"]) == (Entry("down", "var(--bad)"), Entry("up", "var(--good)"))
+
+
+def test_a_line_without_a_name_needs_no_legend() -> None:
+    assert legend(CHARTS["share"]) == ()
