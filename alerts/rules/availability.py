@@ -45,4 +45,4 @@ def _vanished(scope: Scope) -> str:
 
 def _added(scope: Scope, parts: list[str]) -> str:
     """The sum of those that there are: a counter that was never born is no error."""
-    return scope.sum(promql.first_of(*(promql.labelled(part, "part", str(i)) for i, part in enumerate(parts))))
+    return scope.sum(promql.first_of(*(promql.labelled(part, "__part", str(i)) for i, part in enumerate(parts))))

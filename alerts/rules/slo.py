@@ -30,7 +30,8 @@ def groups_of(scope: Scope, windows: Sequence[BurnWindow]) -> list[RuleGroup]:
     alerts = [burn_alert(scope, s, of) for s in NAMES if (of := [w for w in windows if w.severity == s])]
     return [
         RuleGroup(f"slo-{scope.slo.name}", MINUTE, (objective, *counts, *ratios, *alerts)),
-        RuleGroup(f"slo-{scope.slo.name}-windows", SLICE, tuple(sum_rules(scope, kinds, lengths(windows)))),
+        # A colon is in no name, so that no other objective's group is called so.
+        RuleGroup(f"slo-{scope.slo.name}:windows", SLICE, tuple(sum_rules(scope, kinds, lengths(windows)))),
     ]
 
 

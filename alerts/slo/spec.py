@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -9,7 +10,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from alerts.burn import DAY, BurnWindow, Severity, reachable, windows
 from alerts.slo.terms import (
@@ -27,6 +36,13 @@ from alerts.slo.terms import (
 )
 from alerts.slo.thresholds import on_grid
 from exporters.loader import Count, Flag, Problem, Root, Section, Text, Told, load, shown
+from exporters.schema import FRAMEWORKS, METRICS, ROLES
+
+_TEMPLATE = re.compile(r"\{\{ (?:\$labels\.(\w+)|\$value \| humanizePercentage) \}\}")
+_UNIQUE, _NOT_EMPTY = Field(json_schema_extra={"uniqueItems": True}), Field(json_schema_extra={"minItems": 1})
+_MOST_REQUESTS = 10**9
+_CLOSED = {"framework": FRAMEWORKS, "role": ROLES}
+"""Labels whose values are known: any other would select nothing, and nothing would ever alert."""
 
 PHASES = ("ttft", "itl", "tpot", "e2e")
 """Their grids hold every default bound of every framework."""
@@ -56,8 +72,17 @@ class TimeSlices(Section):
     condition: Literal["below", "at_most", "above", "at_least"] = Field(alias="is")
     value: Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
+    @field_validator("value")
+    @classmethod
+    def _within(cls, value: float, info: ValidationInfo) -> float:
+        if "metric" in info.data and METRICS[info.data["metric"]].is_ratio and not 0 <= value <= 1:
+            raise ValueError(f"a share from 0 to 1, as {info.data['metric']} is one")
+        return value
+
 
 class Indicator(Section):
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
     latency: LatencyBelow | None = None
     availability: Availability | None = None
     slices: TimeSlices | None = None
@@ -112,9 +137,18 @@ def _listed(value: object) -> object:
     return value if isinstance(value, list | tuple) else [value]
 
 
+_Texts = Annotated[list[Text], _NOT_EMPTY]
 Values = Annotated[
-    tuple[Text, ...], BeforeValidator(_listed, json_schema_input_type=Text | list[Text]), AfterValidator(_some)
+    tuple[Text, ...], BeforeValidator(_listed, json_schema_input_type=Text | _Texts), AfterValidator(_some)
 ]
+
+
+def _selected(found: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    for label, allowed in _CLOSED.items():
+        for value in found.get(label, ()):
+            if value not in allowed:
+                raise Told(f"{label}: {shown('', value)}: allowed: {', '.join(allowed)}")
+    return found
 
 
 class Slo(Section):
@@ -123,13 +157,13 @@ class Slo(Section):
     objective: Objective
     window: Window = 30 * DAY
     indicator: Indicator
-    select: Mapping[LabelName, Values] = Field(default={})
-    group_by: Annotated[tuple[LabelName, ...], AfterValidator(_once)] = ("model",)
-    minimum_requests: Count | None = None
+    select: Annotated[Mapping[Text, Values], AfterValidator(_selected)] = Field(default={})
+    group_by: Annotated[tuple[Text, ...], AfterValidator(_once), _UNIQUE] = ("model",)
+    minimum_requests: Annotated[Count, Field(le=_MOST_REQUESTS)] | None = None
     unknown: Literal["bad", "exclude"] = "exclude"
     outage: Flag | None = None
     maintenance: Annotated[tuple[Maintenance, ...], AfterValidator(_apart)] = ()
-    alerts: Annotated[tuple[Severity, ...], AfterValidator(_once)] = ("page", "ticket")
+    alerts: Annotated[tuple[Severity, ...], AfterValidator(_once), _UNIQUE] = ("page", "ticket")
     labels: Mapping[RoutingLabel, Text] = Field(default={})
     annotations: Mapping[LabelName, Text] = Field(default={})
 
@@ -151,6 +185,28 @@ class Slo(Section):
                     f"a higher objective, or alerts that can fire: with {info.data['objective']} none of "
                     f"{', '.join(f'{w.factor}x' for w in asked)} ever does"
                 )
+        return value
+
+    @field_validator("labels")
+    @classmethod
+    def _beside_the_groups(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
+        """A label that is put over that of the groups makes them one, and then none of their alerts fires."""
+        for label, text in value.items():
+            if label in info.data.get("group_by", ()):
+                raise Told(f"{label}: {shown('', text)}: allowed: a label that `group_by` does not have")
+            if "{{" in text:
+                raise Told(f"{label}: {shown('', text)}: allowed: text without a template")
+        return value
+
+    @field_validator("annotations")
+    @classmethod
+    def _simple_templates(cls, value: Mapping[str, str], info: ValidationInfo) -> Mapping[str, str]:
+        """Those that the monitor fills in too. Prometheus loads none of the rules where one is wrong."""
+        known = {"slo", "severity", "role", *info.data.get("group_by", ()), *info.data.get("labels", ())}
+        for name, text in value.items():
+            if "{{" in _TEMPLATE.sub("", text) or {m[1] for m in _TEMPLATE.finditer(text) if m[1]} - known:
+                told = f"text, with {{{{ $labels.NAME }}}} of {', '.join(sorted(known))}"
+                raise Told(f"{name}: {shown('', text)}: allowed: {told} and {{{{ $value | humanizePercentage }}}}")
         return value
 
     @property
@@ -182,8 +238,8 @@ class Slo(Section):
 
 class Specs(Root):
     version: Literal[1]
-    user_labels: Annotated[tuple[UserLabel, ...], AfterValidator(_once)] = ()
-    slos: Annotated[tuple[Slo, ...], AfterValidator(_some)]
+    user_labels: Annotated[tuple[UserLabel, ...], AfterValidator(_once), _UNIQUE] = ()
+    slos: Annotated[tuple[Slo, ...], AfterValidator(_some), _NOT_EMPTY]
 
     @classmethod
     def across(cls, raw: Mapping[str, object]) -> list[Problem]:

@@ -8,44 +8,57 @@ from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
 
 from alerts.burn import DAY, LONGEST_DAYS, SHORTEST_DAYS
 from exporters import schema
+from exporters.config import RESERVED_LABELS
 from exporters.loader import Seconds, Text
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _OWN_LABELS = frozenset({"alertname", "alertstate", "severity", "slo"})
+_PERCENTAGE = re.compile(r"[0-9]{1,2}(\.[0-9]{1,12})?%")
 _OBJECTIVE = 'a share above 0 and below 1, such as 0.999, or "99.9%"'
 
 SELECTABLE = schema.IDENTITY[schema.Scope.ENGINE]
 """Labels that every request's metrics carry, besides those that people give their servers."""
 
-DURATION = {"type": ["number", "string"], "pattern": r"^\d+(\.\d+)?(ms|s|m|h|d)$", "exclusiveMinimum": 0}
+_WINDOW = f"whole days from {SHORTEST_DAYS}d to {LONGEST_DAYS}d, which the burn windows can cover"
+DURATION = {"type": ["number", "string"], "pattern": r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$", "exclusiveMinimum": 0}
 
 
 def _objective(value: object) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise ValueError(_OBJECTIVE)
-    text = str(value).strip()
-    try:
-        found = Decimal(text[:-1]) / 100 if text.endswith("%") else Decimal(text)
-    except InvalidOperation:
-        raise ValueError(_OBJECTIVE) from None
-    if isinstance(value, str) and not text.endswith("%"):
-        raise ValueError(_OBJECTIVE)
+    if isinstance(value, str):
+        if not _PERCENTAGE.fullmatch(value):
+            raise ValueError(_OBJECTIVE)
+        found = Decimal(value[:-1]) / 100
+    else:
+        found = Decimal(str(value))
     if not (found.is_finite() and 0 < found < 1):
-        hint = f'; did you mean "{text}%"?' if found.is_finite() and 1 < found < 100 else ""
+        hint = f'; did you mean "{value}%"?' if found.is_finite() and 1 < found < 100 else ""
         raise ValueError(_OBJECTIVE + hint)
     return found.normalize()
 
 
-def _window(seconds: float) -> int:
-    days = seconds / DAY
+def _window(value: object, seconds: ValidatorFunctionWrapHandler) -> int:
+    try:
+        days = float(seconds(value)) / DAY
+    except ValidationError:
+        raise ValueError(_WINDOW) from None
     if not (days.is_integer() and SHORTEST_DAYS <= days <= LONGEST_DAYS):
-        raise ValueError(f"whole days from {SHORTEST_DAYS}d to {LONGEST_DAYS}d, which the burn windows can cover")
-    return round(seconds)
+        raise ValueError(_WINDOW)
+    return round(days) * DAY
 
 
 def _moment(value: object) -> datetime:
@@ -54,11 +67,11 @@ def _moment(value: object) -> datetime:
         return value
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        raise ValueError(told) from None
-    if found is None or found.tzinfo is None:
-        raise ValueError(told)
-    return found.astimezone(UTC)
+        if found is not None and found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise ValueError(told)
 
 
 def _name(value: str) -> str:
@@ -80,13 +93,17 @@ def _routing_label(value: str) -> str:
 
 
 def _user_label(value: str) -> str:
-    if _label_name(value) in _OWN_LABELS or value in SELECTABLE or value == "le":
+    if _label_name(value) in _OWN_LABELS or value in RESERVED_LABELS:
         raise ValueError("a label of your own: those of the schema are known")
     return value
 
 
+def gauges() -> list[str]:
+    return [m.name for m in schema.METRICS.values() if is_slice_gauge(m)]
+
+
 def _gauge(value: str) -> str:
-    known = [m.name for m in schema.METRICS.values() if is_slice_gauge(m)]
+    known = gauges()
     if value in known:
         return value
     if value in schema.METRICS:
@@ -110,16 +127,21 @@ Objective = Annotated[
         {
             "anyOf": [
                 {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-                {"type": "string", "pattern": r"^\d+(\.\d+)?%$"},
+                {"type": "string", "pattern": f"^{_PERCENTAGE.pattern}$"},
             ]
         }
     ),
 ]
-Window = Annotated[Seconds, AfterValidator(_window), WithJsonSchema(DURATION)]
+Window = Annotated[
+    Seconds,
+    WrapValidator(_window),
+    WithJsonSchema({**DURATION, "minimum": SHORTEST_DAYS * DAY, "maximum": LONGEST_DAYS * DAY}),
+]
 Length = Annotated[Seconds, WithJsonSchema(DURATION)]
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Name = Annotated[Text, AfterValidator(_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})]
-LabelName = Annotated[Text, AfterValidator(_label_name)]
-RoutingLabel = Annotated[Text, AfterValidator(_routing_label)]
-UserLabel = Annotated[Text, AfterValidator(_user_label)]
-Gauge = Annotated[Text, AfterValidator(_gauge)]
+_LABEL_PATTERN = Field(json_schema_extra={"pattern": f"^(?!__){_LABEL.pattern}$"})
+LabelName = Annotated[Text, AfterValidator(_label_name), _LABEL_PATTERN]
+RoutingLabel = Annotated[Text, AfterValidator(_routing_label), _LABEL_PATTERN]
+UserLabel = Annotated[Text, AfterValidator(_user_label), _LABEL_PATTERN]
+Gauge = Annotated[Text, AfterValidator(_gauge), Field(json_schema_extra={"enum": gauges()})]

@@ -6,7 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
+from alerts.rules.names import named
 from alerts.rules.slo import slo_groups
 from alerts.rules.text import rule_file
 from alerts.slo.published import DEFAULT
@@ -40,5 +42,30 @@ def test_what_is_checked_in_are_the_rules_of_these_objectives() -> None:
     assert GENERATED.read_text() == rule_file(slo_groups(SPECS))
 
 
+def promtool_takes(path: Path) -> None:
+    subprocess.run([require("promtool"), "check", "rules", str(path)], check=True, capture_output=True)
+
+
 def test_promtool_takes_them() -> None:
-    subprocess.run([require("promtool"), "check", "rules", str(GENERATED)], check=True, capture_output=True)
+    promtool_takes(GENERATED)
+
+
+def test_names_that_end_alike_make_no_group_twice(tmp_path: Path) -> None:
+    file, told = tmp_path / "rules.yml", "objective: 99%, indicator: {availability: {}}"
+    (tmp_path / "slo.yml").write_text(f"version: 1\nslos: [{{name: chat, {told}}}, {{name: chat-windows, {told}}}]\n")
+    file.write_text(rule_file(slo_groups(read(tmp_path / "slo.yml"))))
+    promtool_takes(file)
+
+
+def test_what_people_select_and_write_is_text_and_never_promql(tmp_path: Path) -> None:
+    hostile = """x"} or vector(1) or llm_up{a=" .*|' \\ \n {{ $labels.x }}"""
+    keys = {"name": "chat", "objective": "99%", "indicator": {"availability": {}}, "description": hostile}
+    keys |= {"select": {"model": [hostile, "b"]}, "group_by": ["part"], "labels": {"team": 'it\'s "so"'}}
+    (tmp_path / "slo.yml").write_text(yaml.safe_dump({"version": 1, "user_labels": ["part"], "slos": [keys]}))
+    file = tmp_path / "rules.yml"
+    file.write_text(rule_file(slo_groups(read(tmp_path / "slo.yml"))))
+    promtool_takes(file)
+    rules = {rule.get("record"): rule for rule in yaml.safe_load(file.read_text())["groups"][0]["rules"]}
+    found = named(rules["inferwatch:slo_total:5m"]["expr"])
+    assert "part" in found.grouped
+    assert {metric for metric, _ in found.selected} == {"llm_requests_finished_total", "llm_requests_rejected_total"}

@@ -67,3 +67,9 @@ def test_windows_that_can_never_fire_are_told_apart(tmp_path: Path) -> None:
     assert [w.factor for w in left_out] == [Decimal("14.4")]
     assert [w.factor for w in kept] == [6, 3, 1]
     assert [w.severity for w in slo_of(tmp_path, alerts="[ticket]").burn_windows()[0]] == ["ticket", "ticket"]
+
+
+def test_annotations_may_have_templates_that_the_monitor_fills_in_too(tmp_path: Path) -> None:
+    text = "{{ $labels.model }} of {{ $labels.service }}: {{ $value | humanizePercentage }}"
+    slo = slo_of(tmp_path, labels="{service: chat}", annotations=f"{{note: '{text}'}}")
+    assert slo.annotations == {"note": text}
