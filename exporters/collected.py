@@ -81,6 +81,7 @@ def observation_of(outcome: Outcome, identity: Identity, duration: float) -> Obs
         fields=() if reading is None else reading.fields,
         user_labels=labels(identity.labels),
         duration=duration,
+        unmapped=None if reading is None else len(reading.unmapped),
     )
 
 
@@ -91,7 +92,7 @@ def chunks_of(outcome: Outcome, observation: Observation, account: Account) -> d
         available=outcome.available,
         duration=observation.duration,
         findings=observation.findings,
-        unmapped=None if reading is None else len(reading.unmapped),
+        unmapped=observation.unmapped,
     )
     if reading is not None:
         chunks |= reading.chunks() | account.fields(reading.fields)

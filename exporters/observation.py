@@ -59,6 +59,8 @@ class Observation:
     fields: tuple[FieldStatus, ...] = ()
     user_labels: Labels = ()
     duration: float = 0.0
+    unmapped: int | None = None
+    """Metric families that are not known here; None where no page was read."""
 
     @property
     def is_complete(self) -> bool:

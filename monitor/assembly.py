@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 
 from alerts.burn import MINUTE
+from exporters.observation import Observation
 from monitor.alert_history.follower import AlertFollower
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import AlertStore
@@ -17,6 +18,7 @@ from monitor.config import MonitorConfig
 from monitor.evaluate.condition_rows import ConditionRows
 from monitor.evaluate.embedded import Embedded
 from monitor.evaluate.objectives import Objectives
+from monitor.evaluate.ourselves import Ourselves, Sidecar
 from monitor.evaluate.poster import Poster
 from monitor.evaluate.watch import Watch
 from monitor.fleet import STALE_AFTER_SECONDS, Fleet
@@ -88,19 +90,42 @@ def assemble(
         database,
         Objectives(config.slos),
         delay=_delay(config),
-        embedded=_embedded(config, database, fleet, recorder),
+        embedded=_embedded(config, database, fleet, recorder, clock),
         clock=clock,
     )
     return Monitor(fleet, History(database), recorder, alerts, watch, database, lease)
 
 
-def _embedded(config: MonitorConfig, database: Engine, fleet: Fleet, recorder: Recorder) -> Embedded | None:
+def _embedded(
+    config: MonitorConfig, database: Engine, fleet: Fleet, recorder: Recorder, clock: Callable[[], float]
+) -> Embedded | None:
     """None where a Prometheus has rules."""
     if config.prometheus is not None:
         return None
     url = config.alertmanager.url
     poster = None if url is None else Poster(url)
-    return Embedded(ConditionRows(database, fleet), AlertStore(database), config.node, recorder.lag, poster)
+    ourselves = Ourselves(config.node, _Known(recorder, fleet))
+    return Embedded(ConditionRows(database, fleet), AlertStore(database), ourselves, poster, clock=clock)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What this process knows, for conditions of itself."""
+
+    recorder: Recorder
+    fleet: Fleet
+
+    def lag(self) -> float:
+        return self.recorder.lag()
+
+    def sidecars(self) -> list[Sidecar]:
+        silent = self.recorder.source_problems()
+        found = (source for source in self.recorder.sources if isinstance(source, SidecarUrl))
+        return [Sidecar(source.name, source.node, source.name not in silent) for source in found]
+
+    def observations(self, now: float) -> list[Observation]:
+        latest = (self.fleet.latest(row.node, row.server) for row in self.fleet.rows(now) if row.up)
+        return [observation for observation in latest if observation is not None]
 
 
 def _delay(config: MonitorConfig) -> float:

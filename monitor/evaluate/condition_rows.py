@@ -19,6 +19,7 @@ from alerts.conditions.expression import Expression
 from alerts.conditions.rows import Key, Minute, MinuteRows, Reading, SeriesRows, key
 from exporters.observation import Labels, Observation, labels
 from exporters.schema import METRICS, Scope
+from monitor.evaluate.ourselves import target_labels
 from monitor.fleet import Fleet
 from monitor.history import tables
 from monitor.history.cells import Columns
@@ -62,12 +63,15 @@ _COLUMNS: Mapping[Scope, tuple[Column, ...]] = {
     scope: tuple(c for m in sorted(_WANTED & STORED.keys()) if METRICS[m].scope is scope for c in STORED[m])
     for scope in SCOPES
 }
-NOT_KEPT = frozenset({"up", "inferwatch_build_info", "inferwatch_unmapped_families"})
-"""What only a Prometheus remembers."""
 
 
-def can_be_judged(condition: Condition) -> bool:
-    return metrics_of(condition.expression).isdisjoint(NOT_KEPT)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Judgeable:
+    """`minutes` and `hours` are the ends of those in which anything was observed."""
+
+    rows: MinuteRows
+    minutes: frozenset[int]
+    hours: frozenset[int]
 
 
 @dataclasses.dataclass(slots=True)
@@ -84,11 +88,13 @@ class ConditionRows:
         self._fleet = fleet
         self._series: dict[int, _Kept] = {}
         self._read_until: int | None = None
+        self.known_since: dict[Labels, float] = {}
+        """By target: when the history has it first, as of the last reading."""
 
-    def upto(self, at: int, reach: int, own: Mapping[Labels, Mapping[Key, float]]) -> MinuteRows:
+    def upto(self, at: int, reach: int, since: int) -> Judgeable:
         """Enough for evaluations that look back `reach` seconds from `at`, the end of a minute.
 
-        `own` are gauges of ourselves. What is only known now is taken as it is now. Raises ReadError.
+        What is only known now is taken to have been so at every minute from `since` on. Raises ReadError.
         """
         first_minute = (at - _BY_MINUTES) // HOUR * HOUR
         with self._reading() as connection:
@@ -101,12 +107,19 @@ class ConditionRows:
         self._forget((at - reach) // HOUR * HOUR, first_minute)
         self._read_until = at
         stored = (SeriesRows(kept.of, kept.rows.values()) for kept in self._series.values() if kept.rows)
-        return MinuteRows([*stored, *self._now(at, own)])
+        rows = MinuteRows([*stored, *self._now(at, since)])
+        ends = {row.end for kept in self._series.values() for row in kept.rows.values()}
+        minutes = frozenset(
+            row.end for kept in self._series.values() for row in kept.rows.values() if row.seconds == MINUTE
+        )
+        return Judgeable(rows, minutes, frozenset(-(-end // HOUR) * HOUR for end in ends))
 
     def _know(self, connection: Connection) -> None:
         c = tables.series.c
-        for row in connection.execute(select(c.id, c.identity)):
-            self._series.setdefault(row.id, _Kept(labels(json.loads(row.identity))))
+        for row in connection.execute(select(c.id, c.identity, c.scope, c.first_seen)):
+            kept = self._series.setdefault(row.id, _Kept(labels(json.loads(row.identity))))
+            if row.scope == Scope.TARGET.value and row.first_seen is not None:
+                self.known_since[kept.of] = row.first_seen
 
     def _hours(self) -> set[int]:
         return {start for kept in self._series.values() for start, row in kept.rows.items() if row.seconds == HOUR}
@@ -127,13 +140,12 @@ class ConditionRows:
             for place, minute in _minutes(scope, rows, known):
                 self._series[int(ids[place])].rows[minute.start] = minute
 
-    def _now(self, at: int, own: Mapping[Labels, Mapping[Key, float]]) -> Iterator[SeriesRows]:
-        """As of every minute of the last hour: who judges the first time asks for them too."""
+    def _now(self, at: int, since: int) -> Iterator[SeriesRows]:
         found: defaultdict[Labels, dict[Key, Reading]] = defaultdict(dict)
-        for of, values in (*self._facts(at), *own.items()):
+        for of, values in self._facts(at):
             found[of] |= {k: Reading(value, value) for k, value in values.items()}
         for of, gauges in found.items():
-            yield SeriesRows(of, [Minute(at - n * MINUTE, gauges=gauges) for n in range(60, 0, -1)])
+            yield SeriesRows(of, [Minute(start, gauges=gauges) for start in range(since - MINUTE, at, MINUTE)])
 
     def _facts(self, at: int) -> Iterator[tuple[Labels, Mapping[Key, float]]]:
         for row in self._fleet.rows(at):
@@ -158,7 +170,7 @@ def _of_server(observation: Observation) -> Iterator[tuple[Labels, Mapping[Key, 
     for series, value in observation.values.items():
         if series.metric in _FACTS:
             yield identity(series), {(series.metric, own_labels(series)): value}
-    of = labels({**dict(observation.user_labels), "node": observation.node, "server": observation.server})
+    of = target_labels(observation)
     yield of, {key("inferwatch_finding", reason=f.reason): 1.0 for f in observation.findings}
     told = (f for f in observation.fields if f.quality != "exact")
     yield of, {key("llm_field_info", field=f.field, quality=f.quality, reason=f.reason): 1.0 for f in told}

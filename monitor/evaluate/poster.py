@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from exporters import tls
 from exporters.fetch import JSON_TYPE, Answer, ask, transport
+from exporters.observation import Labels
 from monitor.evaluate.raised import Raised
+
+_log = logging.getLogger(__name__)
 
 _TIMEOUT_SECONDS = 10.0
 _MAX_BYTES = 2**16
@@ -28,22 +32,33 @@ class Poster:
         self._url = f"{url.rstrip('/')}/api/v2/alerts"
         self._transport = transport(tls.context(None, None, None, False))
         self._generator_url = generator_url
-        self._over: dict[Raised, float] = {}
-        self._before: dict[tuple[tuple[str, str], ...], Raised] = {}
+        self._firing: dict[Labels, Raised] = {}
+        self._over: dict[Labels, tuple[Raised, float]] = {}
+        self._problem: str | None = None
+
+    def problems(self) -> list[str]:
+        return [self._problem] if self._problem else []
 
     async def post(self, raised: Iterable[Raised], now: float) -> None:
-        """`now` in unix seconds. Raises PostError; what was not taken is told again the next time."""
+        """`now` in unix seconds. What was not taken is logged, and told again the next time."""
         firing = {each.labels: each for each in raised}
-        for of, each in self._before.items():
-            if of not in firing:
-                self._over.setdefault(each, now)
+        self._over |= {of: (each, now) for of, each in self._firing.items() if of not in firing}
         self._over = {
-            each: at for each, at in self._over.items() if now - at <= _TOLD_OVER_SECONDS and each.labels not in firing
+            of: (each, at)
+            for of, (each, at) in self._over.items()
+            if now - at <= _TOLD_OVER_SECONDS and of not in firing
         }
-        self._before = firing
-        ends = [*((each, now + _VALID_SECONDS) for each in firing.values()), *self._over.items()]
-        if ends:
-            await self._send([self._alert(each, end) for each, end in ends])
+        self._firing = firing
+        ends = [*((each, now + _VALID_SECONDS) for each in firing.values()), *self._over.values()]
+        try:
+            if ends:
+                await self._send([self._alert(each, end) for each, end in ends])
+        except PostError as error:
+            if str(error) != self._problem:
+                _log.error("%s", error)
+            self._problem = str(error)
+        else:
+            self._problem = None
 
     async def aclose(self) -> None:
         await self._transport.aclose()

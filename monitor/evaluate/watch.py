@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy import Engine
 
@@ -49,12 +50,13 @@ class Watch:
         self._embedded = embedded
         self._delay = delay
         self._clock = clock
-        self._problem: str | None = None
+        self._problems: dict[str, str] = {}
 
     def history_problems(self) -> list[str]:
         """What keeps objectives from being judged as their files say."""
-        found = [problem for problem in (self._objectives.problem, self._problem) if problem]
-        return [*found, *(self._embedded.problems() if self._embedded else [])]
+        found = [self._objectives.problem] if self._objectives.problem else []
+        told = dict.fromkeys(self._problems.values())
+        return [*found, *told, *(self._embedded.problems() if self._embedded else [])]
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -70,29 +72,34 @@ class Watch:
 
     def turn(self) -> None:
         """Once. What goes wrong is logged, and the last judgement stays."""
-        try:
-            self._judge()
-        except HistoryError as error:
-            self._fail(str(error))
-        except Exception as error:
-            _log.exception("objectives could not be judged")
-            self._fail(f"objectives could not be judged: {error}")
-        else:
-            self._problem = None
+        is_judged = self._tried("objectives", self._judge)
+        if self._embedded is not None:
+            at = self.told.at if is_judged else None
+            self._tried("alerts", partial(self._embedded.judge, self.told.statuses, at))
 
-    def _fail(self, problem: str) -> None:
-        if problem != self._problem:
+    def _tried(self, what: str, judge: Callable[[], None]) -> bool:
+        try:
+            judge()
+        except HistoryError as error:
+            self._fail(what, str(error))
+        except Exception as error:
+            _log.exception("%s could not be judged", what)
+            self._fail(what, f"{what} could not be judged: {error}")
+        else:
+            self._problems.pop(what, None)
+            return True
+        return False
+
+    def _fail(self, what: str, problem: str) -> None:
+        if problem not in self._problems.values():
             _log.error("%s", problem)
-        self._problem = problem
+        self._problems[what] = problem
 
     def _judge(self) -> None:
         self._objectives.refresh()
         slos = tuple(self._objectives.slos)
         at = self._newest()
-        found = () if at is None else tuple(statuses(self._counter, slos, at))
-        self.told = Told(at, slos, found)
-        if self._embedded is not None and at is not None:
-            self._embedded.judge(found, at)
+        self.told = Told(at, slos, () if at is None else tuple(statuses(self._counter, slos, at)))
 
     def _newest(self) -> int | None:
         """End of the newest minute that is complete."""

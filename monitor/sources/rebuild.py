@@ -89,6 +89,7 @@ def observation(node: str, server: str, at: float, parts: Iterable[tuple[Part, f
         fields=tuple(_field(s) for s, _ in of_metric(values, "llm_field_info")),
         user_labels=_user_labels(s for s, _ in of_metric(values, "llm_up")),
         duration=first("inferwatch_scrape_duration_seconds") or 0.0,
+        unmapped=None if (unmapped := first("inferwatch_unmapped_families")) is None else round(unmapped),
     )
 
 

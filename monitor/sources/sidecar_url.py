@@ -31,6 +31,8 @@ class SidecarUrl:
         self._clock = clock
         self._transport = transport(tls.context() if url.startswith("https:") else tls.unused())
         self._gpus: dict[str, Gathered | None] = {}
+        self.node: str | None = None
+        """As it last said."""
 
     async def observe(self) -> list[Observation]:
         deadline = asyncio.get_running_loop().time() + self._timeout
@@ -42,6 +44,7 @@ class SidecarUrl:
             samples = read_samples(body.text)
         except InvalidExposition as cause:
             raise SourceError(f"could not read the sidecar at {self._page}: {cause}") from cause
+        self.node = next((s.labels.get("node") for s in samples if s.name == "inferwatch_build_info"), self.node)
         self._gpus = {**dict.fromkeys(self._gpus), **gathered(samples, now)}
         return observations(samples, now)
 

@@ -8,54 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from monitor.alert_history.alert import Alert, State
-from monitor.alert_history.store import AlertStore, Wanted
-from monitor.evaluate.condition_rows import ConditionRows
-from monitor.evaluate.embedded import Embedded
-from monitor.evaluate.objectives import Objectives
+from monitor.alert_history.alert import State
 from monitor.evaluate.poster import Poster
-from monitor.evaluate.watch import Watch
-from monitor.fleet import Fleet
-from monitor.history.minutes import Window
 from tests.end_to_end.processes import until
 from tests.end_to_end.web import get
-from tests.monitor.evaluate.minutes import HOUR, START, engine, minute, target, up, write
-from tests.monitor.evaluate.test_watch import SPEC
+from tests.monitor.evaluate.minutes import HOUR, START
+from tests.monitor.evaluate.worlds import World
 from tests.servers.alertmanager import Alertmanager
-
-
-class World:
-    """A server that is judged minute by minute."""
-
-    def __init__(self, database: Engine, folder: Path, poster: Poster | None = None, begins: int = START) -> None:
-        self.database, self.now, self.begins = database, float(begins), begins
-        (folder / "slo.yml").write_text(SPEC)
-        self._file = folder / "slo.yml"
-        self._poster = poster
-        self.minute = 0
-        self.start()
-
-    def start(self) -> None:
-        """Anew, as after a restart of the process."""
-        rows, store = ConditionRows(self.database, Fleet()), AlertStore(self.database)
-        self.embedded = Embedded(rows, store, "n1", lambda: 0.0, self._poster)
-        objectives = Objectives([self._file])
-        self.watch = Watch(self.database, objectives, delay=30, embedded=self.embedded, clock=lambda: self.now)
-
-    def serve(self, minutes: int, *, failed: float = 0.0, is_up: bool = True, judged: bool = True) -> None:
-        for _ in range(minutes):
-            rows: dict[Any, Any] = {target("a"): up(is_up), target("b"): up(), engine("b"): minute()}
-            if is_up:
-                rows[engine("a")] = minute(finished={"stop": 100 - failed, "error": failed})
-            write(self.database, [Window(self.begins + 60 * self.minute, rows)])
-            self.minute += 1
-            self.now = self.begins + 60 * self.minute + 30.0
-            if judged:
-                self.watch.turn()
-                assert self.watch.history_problems() == []
-
-    def alerts(self, name: str) -> list[Alert]:
-        return AlertStore(self.database).find(Wanted(100, self.now, name=name))
 
 
 @pytest.fixture

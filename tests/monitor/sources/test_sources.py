@@ -109,6 +109,18 @@ async def both_ways(*names: str, labels: dict[str, str] | None = None) -> tuple[
     return result
 
 
+async def test_a_sidecar_elsewhere_is_known_by_its_node_also_while_it_does_not_answer() -> None:
+    _, page = await collect(PAGES[0])
+    async with serving(pages({"/metrics": response(page, content_type=CONTENT_TYPE)})) as served:
+        source = SidecarUrl(served.url, 10)
+        assert source.node is None
+        await source.observe()
+    with pytest.raises(SourceError):
+        await source.observe()
+    assert source.node == "n1"
+    await source.aclose()
+
+
 @pytest.mark.parametrize("name", PAGES)
 async def test_a_sidecar_elsewhere_tells_the_same_as_the_one_of_this_process(name: str) -> None:
     here, there = await both_ways(name, labels={"team": "search", "source": "replay"})
@@ -117,7 +129,7 @@ async def test_a_sidecar_elsewhere_tells_the_same_as_the_one_of_this_process(nam
         assert far.at == NOW
         assert far.values == near.values
         assert far.histograms == {s: on_the_grid(h, s.metric) for s, h in near.histograms.items()}
-        for fact in ("node", "up", "available", "start_time", "user_labels", "duration"):
+        for fact in ("node", "up", "available", "start_time", "user_labels", "duration", "unmapped"):
             assert getattr(far, fact) == getattr(near, fact), fact
         assert {f.reason for f in far.findings} == {f.reason for f in near.findings}
         assert set(far.fields) == {f for f in near.fields if f.quality != "exact"}
