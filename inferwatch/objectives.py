@@ -19,6 +19,11 @@ class RuleFormat(StrEnum):
     OPERATOR = "operator"
 
 
+class RulePart(StrEnum):
+    OBJECTIVES = "objectives"
+    CONDITIONS = "conditions"
+
+
 Spec = Annotated[Path, typer.Argument(metavar="FILE", help="A file of objectives.")]
 PrometheusUrl = Annotated[
     str | None, typer.Option("--prometheus", help="Ask this Prometheus what there really is.", metavar="URL")
@@ -120,12 +125,15 @@ def build(
     form: Annotated[
         RuleFormat, typer.Option("--format", help="A rule file, or the operator's PrometheusRule.")
     ] = RuleFormat.PROMETHEUS,
-    name: Annotated[str, typer.Option(help="Name of the PrometheusRule.", metavar="NAME")] = "inferwatch-slo",
+    name: Annotated[str, typer.Option(help="Name of the PrometheusRule.", metavar="NAME")] = "inferwatch",
+    only: Annotated[
+        RulePart | None, typer.Option(help="Objectives or conditions alone; for conditions no file is read.")
+    ] = None,
 ) -> None:
-    """Print the rules that follow from objectives."""
+    """Print the rules that follow from objectives, and those of conditions."""
     from inferwatch.rules import build as run
 
-    run(file, name if form is RuleFormat.OPERATOR else None)
+    run(file, name if form is RuleFormat.OPERATOR else None, only)
 
 
 @rules.command(name="check")

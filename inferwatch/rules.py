@@ -5,20 +5,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alerts import promql
+from alerts.conditions import condition_groups
 from alerts.rules.files import expressions
 from alerts.rules.known import Catalogue, Expression, of_schema, problems
 from alerts.rules.slo import slo_groups
 from alerts.rules.text import prometheus_rule, rule_file
 from exporters.loader import ConfigError, read_yaml
 from inferwatch.console import MISUSED, CommandError, plural
+from inferwatch.objectives import RulePart
 from inferwatch.slo import load
 
 _SEEN_WITHIN_SECONDS = 3600.0
 
 
-def build(file: Path, operator_name: str | None) -> None:
+def build(file: Path, operator_name: str | None, only: RulePart | None) -> None:
     """As a rule file, or as a PrometheusRule of that name."""
-    groups = slo_groups(load(file))
+    groups = [] if only is RulePart.CONDITIONS else slo_groups(load(file))
+    groups += [] if only is RulePart.OBJECTIVES else condition_groups()
     print(rule_file(groups) if operator_name is None else prometheus_rule(groups, operator_name), end="")
 
 

@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from alerts.slo.published import DEFAULT
 from inferwatch.generate import ROOT
@@ -67,10 +68,27 @@ def test_an_imported_threshold_has_to_be_on_the_grid(inferwatch: Command, tmp_pa
     assert "slos[0].indicator.latency.below: 3.0: allowed: a bound of the grid of ttft: 2.5 or 4.0" in ran.err
 
 
-def test_the_rules_of_the_first_objectives_are_those_that_are_checked_in(inferwatch: Command) -> None:
-    for arguments, name in (((), "slo-rules.yml"), (("--format", "operator"), "slo-prometheusrule.yml")):
-        expected = (ROOT / "alerts" / "generated" / name).read_text()
-        assert inferwatch("rules", "build", str(DEFAULT), *arguments).out == expected
+GENERATED = ROOT / "alerts" / "generated"
+
+
+@pytest.mark.parametrize(("part", "name"), [("objectives", "slo"), ("conditions", "conditions")])
+def test_the_rules_of_the_first_objectives_and_of_conditions_are_those_that_are_checked_in(
+    inferwatch: Command, part: str, name: str
+) -> None:
+    file = str(DEFAULT) if part == "objectives" else "none.yml"
+    ran = inferwatch("rules", "build", file, "--only", part)
+    assert ran.out == (GENERATED / f"{name}-rules.yml").read_text()
+    ran = inferwatch("rules", "build", file, "--only", part, "--format", "operator", "--name", f"inferwatch-{name}")
+    assert ran.out == (GENERATED / f"{name}-prometheusrule.yml").read_text()
+
+
+def test_the_rules_are_those_of_objectives_and_of_conditions(inferwatch: Command) -> None:
+    built, *parts = (yaml.safe_load(text)["groups"] for text in (
+        inferwatch("rules", "build", str(DEFAULT)).out,
+        (GENERATED / "slo-rules.yml").read_text(),
+        (GENERATED / "conditions-rules.yml").read_text(),
+    ))  # fmt: skip
+    assert built == [group for part in parts for group in part]
 
 
 def test_rules_that_name_what_there_is_are_good(inferwatch: Command) -> None:
@@ -106,8 +124,12 @@ def test_a_file_that_holds_no_rules_is_told(inferwatch: Command, tmp_path: Path)
 AT_NOW = """\
 # TYPE llm_up gauge
 llm_up{{node="n",server="s"}} 1 {now}
+# TYPE llm_server_info gauge
+llm_server_info{{node="n",server="s",framework="vllm",model="m"}} 1 {now}
+llm_server_info{{node="n",server="t",framework="sglang",model="other"}} 1 {now}
 # TYPE llm_latency_native_bounds_info gauge
-llm_latency_native_bounds_info{{node="n",server="s",framework="vllm",phase="ttft",bounds="0.5,2.0"}} 1 {now}
+llm_latency_native_bounds_info{{node="n",server="s",framework="vllm",model="m",phase="ttft",bounds="0.5,2.0"}} 1 {now}
+llm_latency_native_bounds_info{{node="n",server="t",framework="sglang",model="other",phase="ttft",bounds="4.0"}} 1 {now}
 # EOF
 """
 
@@ -117,7 +139,9 @@ def test_with_a_prometheus_the_bounds_and_series_that_there_really_are_count(
 ) -> None:
     (tmp_path / "now.txt").write_text(AT_NOW.format(now=time.time() - 60))
     (tmp_path / "slo.yml").write_text(
-        "version: 1\nslos: [{name: a, objective: 99%, indicator: {latency: {phase: ttft, below: 1s}}}]\n"
+        "version: 1\nslos:\n"
+        "- {name: a, objective: 99%, indicator: {latency: {phase: ttft, below: 1s}}, select: {model: m}}\n"
+        "- {name: b, objective: 99%, indicator: {availability: {}}, select: {model: mm}}\n"
     )
     expression = "llm_up + llm_requests_running"
     (tmp_path / "rules.yml").write_text(f"groups: [{{name: g, rules: [{{alert: A, expr: '{expression}'}}]}}]")
@@ -126,7 +150,11 @@ def test_with_a_prometheus_the_bounds_and_series_that_there_really_are_count(
     with prometheus:
         checked = inferwatch("slo", "check", str(tmp_path / "slo.yml"), "--prometheus", prometheus.url)
         rules = inferwatch("rules", "check", str(tmp_path / "rules.yml"), "--prometheus", prometheus.url)
-    assert "vllm (1 server with 2 bounds up to 2.0): 1.0 s is none of its own bounds of ttft" in checked.out
+    told = [line.split("warning: ")[1] for line in checked.out.splitlines()[:-1]]
+    assert [line[:92] for line in told] == [
+        "slos[0] a: vllm (1 server with 2 bounds up to 2.0): 1.0 s is none of its own bounds of ttft:",
+        "slos[1] b: selects no server that there was within the last hour",
+    ]
     assert rules.status == 1
     told = f"g: A: llm_requests_running: no metric at {prometheus.url}"
     assert rules.err.startswith(f"inferwatch: {tmp_path}/rules.yml: {told}")
