@@ -9,17 +9,20 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from alerts.conditions import CONDITIONS
+from alerts.conditions.ourselves import WATCHDOG
 from monitor.alert_history.alert import Alert, State
 from monitor.page import quantities
 from monitor.page.condition import Condition
 from monitor.page.runbooks import runbook
 
-_OF_SEVERITY = {
-    "page": Condition("page", "cross", "bad"),
-    "ticket": Condition("ticket", "warning", "warning"),
-    "none": Condition("none", "info", "quiet"),
+_LOOKS = {
+    "bad": ("page", "critical", "error"),
+    "warning": ("ticket", "warning"),
+    "quiet": ("none", "info"),
 }
-_OTHER = Condition("firing", "warning", "warning")
+_ICONS = {"bad": "cross", "warning": "warning", "quiet": "info"}
+_LOOK = {severity: look for look, severities in _LOOKS.items() for severity in severities}
+"""The severities of inferwatch, and those that are usual elsewhere; others are taken for warnings."""
 _HIDDEN = ("alertname", "severity")
 
 
@@ -44,21 +47,42 @@ class Firing:
     condition: Condition
     meaning: str
     runbook: Markup | None
+    """None for alerts of others."""
     lines: tuple[Line, ...]
 
 
-def firing(alerts: Sequence[Alert], now: float, *, was_told: bool) -> list[Firing]:
+@dataclass(frozen=True, slots=True)
+class AlertView:
+    loud: tuple[Firing, ...]
     """Pages first."""
+    quiet: tuple[Firing, ...]
+    """Those that nobody is to act on."""
+    is_watched: bool
+    """Whether the alert that always fires does, without which silence says nothing."""
+    over: tuple[Line, ...]
+
+
+def alert_view(firing: Iterable[Alert], over: Iterable[Alert], now: float, *, was_told: bool) -> AlertView:
     by_name: defaultdict[str, list[Alert]] = defaultdict(list)
-    for alert in alerts:
-        if alert.state(now) is not State.RESOLVED:
-            by_name[alert.name].append(alert)
+    for alert in firing:
+        by_name[alert.name].append(alert)
     found = [_firing(name, of, now, was_told=was_told) for name, of in sorted(by_name.items())]
-    return sorted(found, key=lambda f: (_rank(f.condition), f.name))
+    loud = sorted((f for f in found if f.condition.look != "quiet"), key=lambda f: _rank(f.condition))
+    return AlertView(
+        loud=tuple(loud),
+        quiet=tuple(f for f in found if f.condition.look == "quiet"),
+        is_watched=any(alert.state(now) is State.FIRING for alert in by_name[WATCHDOG.name]),
+        over=tuple(_line(alert, now, was_told=was_told) for alert in over),
+    )
+
+
+def _of_severity(severity: str) -> Condition:
+    look = _LOOK.get(severity.lower(), "warning")
+    return Condition(severity or "no severity", _ICONS[look], look)
 
 
 def _rank(condition: Condition) -> int:
-    return ("bad", "warning", "quiet").index(condition.look)
+    return list(_LOOKS).index(condition.look)
 
 
 def _firing(name: str, alerts: Sequence[Alert], now: float, *, was_told: bool) -> Firing:
@@ -68,15 +92,11 @@ def _firing(name: str, alerts: Sequence[Alert], now: float, *, was_told: bool) -
     return Firing(name, worst, condition.meaning if condition else "", runbook(name), lines)
 
 
-def over(alerts: Iterable[Alert], now: float, *, was_told: bool) -> list[Line]:
-    return [_line(a, now, was_told=was_told) for a in alerts if a.state(now) is State.RESOLVED]
-
-
 def _line(alert: Alert, now: float, *, was_told: bool) -> Line:
     ended = alert.ends_at if alert.ends_at is not None else alert.resolved_at
     return Line(
         name=alert.name,
-        condition=_OF_SEVERITY.get(alert.labels.get("severity", ""), _OTHER),
+        condition=_of_severity(alert.labels.get("severity", "")),
         labels={k: v for k, v in sorted(alert.labels.items()) if k not in _HIDDEN},
         summary=alert.annotations.get("summary", ""),
         starts_at=alert.starts_at,

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from fastapi import APIRouter, Response
 
 from alerts.conditions import CONDITIONS
+from monitor.alert_history.alert import Alert, State
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import Wanted
 from monitor.evaluate.watch import Told
 from monitor.history.database import ReadError
 from monitor.page import assets
-from monitor.page.alert_view import firing, over
+from monitor.page.alert_view import AlertView, alert_view
 from monitor.page.routes import PAGES, AcceptEncoding, environment, html_answer
 from monitor.page.runbooks import runbook
-from monitor.page.slo_view import objectives
+from monitor.page.slo_view import objectives, summary
 
 _SHOWN_SECONDS = 7 * 86_400
-_MOST = 300
+_MOST_FIRING, _MOST_OVER = 1000, 300
 
 
 class Judged:
-    """`told` is how objectives stand; `problems` what keeps them from being judged."""
+    """`told` is how objectives stand; `problems` what is wrong with what is judged."""
 
     def __init__(
         self,
@@ -36,32 +38,30 @@ class Judged:
 
     def slos_html(self, template: str) -> str:
         told = self._told()
-        return self._render(
-            template, "/slos", "/fragments/slos", objectives=objectives(told), at=told.at, problems=self._problems()
-        )
+        context = {"objectives": objectives(told), "summary": summary(told), "at": told.at}
+        return self._render(template, "/slos", "/fragments/slos", problems=self._problems(), **context)
 
     def alerts_html(self, template: str) -> str:
-        now = self._clock()
-        problems = self._problems()
+        now, problems = self._clock(), self._problems()
         try:
-            found = self._alerts.find(Wanted(_MOST, now, since=now - _SHOWN_SECONDS))
-            was_told = self._alerts.was_told()
+            view = self._alert_view(now)
         except ReadError as error:
-            found, was_told = [], False
-            problems = [*problems, str(error)]
-        return self._render(
-            template,
-            "/alerts",
-            "/fragments/alerts",
-            firing=firing(found, now, was_told=was_told),
-            over=over(found, now, was_told=was_told),
-            most=_MOST if len(found) == _MOST else None,
-            problems=problems,
-        )
+            view, problems = None, [*problems, str(error)]
+        context = {"view": view, "most_firing": _MOST_FIRING, "most_over": _MOST_OVER}
+        return self._render(template, "/alerts", "/fragments/alerts", problems=problems, **context)
+
+    def _alert_view(self, now: float) -> AlertView:
+        """Raises ReadError."""
+        firing = [a for s in (State.FIRING, State.UNKNOWN) for a in self._find(now, s, _MOST_FIRING)]
+        over = self._find(now, State.RESOLVED, _MOST_OVER, since=now - _SHOWN_SECONDS)
+        return alert_view(firing, over, now, was_told=self._alerts.was_told())
+
+    def _find(self, now: float, state: State, most: int, since: float = -math.inf) -> list[Alert]:
+        return self._alerts.find(Wanted(most, now, state=state, since=since))
 
     def runbook_html(self, name: str) -> str:
-        condition = CONDITIONS.get(name)
-        return self._render("runbook.html", "/alerts", None, name=name, condition=condition, text=runbook(name))
+        condition, text = CONDITIONS.get(name), runbook(name, above=1)
+        return self._render("runbook.html", "", None, name=name, condition=condition, text=text)
 
     def _render(self, template: str, current: str, fragment: str | None, **context: object) -> str:
         given = {"now": self._clock(), "current": current, "fragment": fragment, **context}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -13,20 +14,19 @@ import alerts
 from alerts.conditions import CONDITIONS
 
 _FOLDER = Path(alerts.__file__).parent / "runbooks"
-_BELOW = {"h2": "h4", "h3": "h5"}
-"""Headings stand below those of the page."""
 
 
 @cache
-def runbook(name: str) -> Markup | None:
-    """None for alerts of others."""
+def runbook(name: str, above: int = 3) -> Markup | None:
+    """Its headings stand below one of the level `above`. None for alerts of others."""
     if name not in CONDITIONS:
         return None
     text = (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = _without_title(reader.parse(text))
+    tokens = list(_without_empty_heads(_without_title(reader.parse(text))))
     for token in tokens:
-        token.tag = _BELOW.get(token.tag, token.tag)
+        if token.type.startswith("heading"):
+            token.tag = f"h{int(token.tag[1]) + above - 1}"
         for child in token.children or ():
             _point_to_page(child)
     return Markup(reader.renderer.render(tokens, reader.options, {}))  # noqa: S704 our own texts, HTML in them is escaped
@@ -37,8 +37,20 @@ def _without_title(tokens: list[Token]) -> list[Token]:
     return tokens[3:] if tokens and tokens[0].tag == "h1" else tokens
 
 
+def _without_empty_heads(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Markdown wants a head for every table."""
+    head: list[Token] = []
+    for token in tokens:
+        if head or token.type == "thead_open":
+            head.append(token)
+        else:
+            yield token
+        if token.type == "thead_close":
+            yield from head if any(each.content for each in head) else ()
+            head = []
+
+
 def _point_to_page(token: Token) -> None:
     href = token.attrGet("href")
     if isinstance(href, str) and href.endswith(".md"):
-        name = Path(href).stem
-        token.attrSet("href", f"/runbooks/{name}" if name in CONDITIONS else "/docs")
+        token.attrSet("href", f"/runbooks/{Path(href).stem}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from alerts.budget import State
 from alerts.burn import duration
 from alerts.slo.spec import Slo
-from exporters.exposition import format_bound
 from monitor.evaluate.status import Burn, Status
 from monitor.evaluate.watch import Told
 from monitor.page import quantities
@@ -23,6 +23,13 @@ CONDITIONS = {
     State.UNKNOWN: Condition("unknown", "question", "warning"),
 }
 _WORST_FIRST = (State.EXHAUSTED, State.BURNING, State.UNKNOWN, State.OK, State.INSUFFICIENT, State.IDLE)
+_TROUBLE = (State.EXHAUSTED, State.BURNING)
+_TIMED = {
+    "ttft": "first tokens",
+    "itl": "gaps between tokens",
+    "tpot": "times per output token",
+    "e2e": "requests",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +45,9 @@ class BurnLine:
 class Card:
     labels: dict[str, str]
     condition: Condition
-    left: str | None
-    at_most: str | None
-    """What may be left at most, where buckets blur it."""
+    budget: str | None
+    of_budget: str
+    """What the figure is: of the budget, left or spent, and what it may be where buckets blur it."""
     share: float
     """Of the bar, from 0 to 1."""
     lasts: str | None
@@ -54,6 +61,19 @@ class Objective:
     description: str
     asked: str
     cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    states: tuple[tuple[Condition, int], ...]
+    """How many groups are in each, the worst first."""
+    in_trouble: int
+
+
+def summary(told: Told) -> Summary:
+    count = Counter(status.state for status in told.statuses)
+    states = tuple((CONDITIONS[state], count[state]) for state in _WORST_FIRST if count[state])
+    return Summary(states, sum(count[state] for state in _TROUBLE))
 
 
 def objectives(told: Told) -> list[Objective]:
@@ -72,7 +92,7 @@ def _asked(slo: Slo) -> str:
     latency, slices = slo.indicator.latency, slo.indicator.slices
     share = f"{float(slo.objective * 100):g} % of"
     if latency:
-        what = f"{latency.phase} within {format_bound(latency.below)} s"
+        what = f"{_TIMED[latency.phase]} within {quantities.bound(latency.below)}"
     elif slices:
         way = slices.condition.replace("_", " ")
         what = f"minutes with {slices.metric} ({slices.across}) {way} {slices.value:g}"
@@ -82,13 +102,12 @@ def _asked(slo: Slo) -> str:
 
 
 def _card(of: Status) -> Card:
-    left = None if of.left is None else _percent(of.left)
-    at_most = None if of.left_certain is None else _percent(of.left_certain)
+    budget, of_budget = _budget(of)
     return Card(
         labels={name: value for name, value in of.labels.items() if value},
         condition=CONDITIONS[of.state],
-        left=left,
-        at_most=None if at_most == left else at_most,
+        budget=budget,
+        of_budget=of_budget,
         share=min(1.0, max(0.0, of.left or 0.0)),
         lasts=None if of.exhausted_in is None or of.state is State.EXHAUSTED else quantities.duration(of.exhausted_in),
         burns=tuple(_burn(burn) for burn in of.burns),
@@ -96,8 +115,18 @@ def _card(of: Status) -> Card:
     )
 
 
-def _percent(left: float) -> str:
-    return f"{left * 100:,.1f} %"
+def _budget(of: Status) -> tuple[str | None, str]:
+    """What is left, or how much is spent where nothing is."""
+    if of.left is None:
+        return None, "of the budget left"
+    is_left = of.left > 0
+    what, bound = ("left", "at most") if is_left else ("spent", "at least")
+    estimate, certain = (
+        None if left is None else quantities.percent(left if is_left else 1 - left)
+        for left in (of.left, of.left_certain)
+    )
+    blurred = "" if certain in (None, estimate) else f", {bound} {certain}"
+    return estimate, f"of the budget {what}{blurred}"
 
 
 def _burn(of: Burn) -> BurnLine:
@@ -105,10 +134,17 @@ def _burn(of: Burn) -> BurnLine:
     return BurnLine(
         window.severity,
         f"{duration(window.long)} / {duration(window.short)}",
-        None if of.long is None or of.short is None else f"{of.long:.2f} / {of.short:.2f}",
+        None if of.long is None or of.short is None else f"{_times(of.long)} / {_times(of.short)}",
         f"{window.factor}",
         of.holds,
     )
+
+
+def _times(rate: float) -> str:
+    """About three digits; a trickle is not 0."""
+    if 0 < rate < 0.005:
+        return "< 0.01"
+    return f"{rate:,.0f}" if rate >= 99.95 else f"{rate:.3g}"
 
 
 def _unit(slo: Slo) -> str:

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from alerts.budget import Counts, State
+from alerts.slo.spec import Slo
+from monitor.evaluate.status import Burn, Status
+from monitor.evaluate.watch import Told
+from monitor.page.slo_view import Card, objectives, summary
+from tests.monitor.evaluate.minutes import available, kv_below, latency
+
+AVAILABLE = available()
+
+
+def status(
+    state: State = State.OK, left: float | None = 1.0, certain: float | None = None, *burns: Burn, of: Slo = AVAILABLE
+) -> Status:
+    return Status(of, ("m", "unified"), 0, state, Counts(), left, left if certain is None else certain, burns, None)
+
+
+def card(of: Status) -> Card:
+    (objective,) = objectives(Told(0, (of.slo,), (of,)))
+    (only,) = objective.cards
+    return only
+
+
+@pytest.mark.parametrize(
+    ("left", "certain", "told"),
+    [
+        (1.0, 1.0, ("100 %", "of the budget left")),
+        (0.9996, 0.9996, ("> 99.9 %", "of the budget left")),
+        (0.4, 0.6, ("40 %", "of the budget left, at most 60 %")),
+        (0.0004, 0.0004, ("< 0.1 %", "of the budget left")),
+        (0.0, 0.0, ("100 %", "of the budget spent")),
+        (-0.5, -0.5, ("150 %", "of the budget spent")),
+        (-0.5, -0.25, ("150 %", "of the budget spent, at least 125 %")),
+        (-0.5, 0.25, ("150 %", "of the budget spent, at least 75 %")),
+        (None, None, (None, "of the budget left")),
+    ],
+)
+def test_a_budget_is_what_is_left_or_what_is_spent(
+    left: float | None, certain: float | None, told: tuple[str | None, str]
+) -> None:
+    found = card(status(left=left, certain=certain))
+    assert (found.budget, found.of_budget) == told
+
+
+@pytest.mark.parametrize(
+    ("rates", "told"),
+    [
+        ((0.0, 0.0), "0 / 0"),
+        ((0.004, 0.4), "< 0.01 / 0.4"),
+        ((14.4, 13.44), "14.4 / 13.4"),
+        ((99.96, 1234.5), "100 / 1,234"),
+        ((None, 1.0), None),
+    ],
+)
+def test_burn_rates_have_three_digits(rates: tuple[float | None, float | None], told: str | None) -> None:
+    window = AVAILABLE.burn_windows()[0][0]
+    (line,) = card(status(State.OK, 1.0, 1.0, Burn(window, *rates, None, holds=False))).burns
+    assert (line.window, line.rate, line.limit) == ("1h / 5m", told, "14.4")
+
+
+@pytest.mark.parametrize(
+    ("slo", "asked"),
+    [
+        (AVAILABLE, "99 % of requests end well, over 30 days"),
+        (latency("ttft", 0.5, window="7d"), "99 % of first tokens within 500 ms, over 7 days"),
+        (latency("itl", 0.1), "99 % of gaps between tokens within 100 ms, over 30 days"),
+        (latency("tpot", 0.1), "99 % of times per output token within 100 ms, over 30 days"),
+        (latency("e2e", 40), "99 % of requests within 40 s, over 30 days"),
+        (kv_below(0.95), "99 % of minutes with llm_kv_cache_utilization_ratio (max) below 0.95, over 30 days"),
+    ],
+)
+def test_an_objective_is_said_in_words(slo: Slo, asked: str) -> None:
+    (objective,) = objectives(Told(0, (slo,), ()))
+    assert (objective.asked, objective.cards) == (asked, ())
+
+
+def test_groups_are_counted_by_state_with_the_worst_first() -> None:
+    states = (State.OK, State.BURNING, State.OK, State.EXHAUSTED, State.IDLE)
+    found = summary(Told(0, (AVAILABLE,), tuple(status(state) for state in states)))
+    assert [(condition.word, many) for condition, many in found.states] == [
+        ("exhausted", 1), ("burning", 1), ("ok", 2), ("idle", 1),
+    ]  # fmt: skip
+    assert found.in_trouble == 2
