@@ -29,7 +29,7 @@ _FINISHED = Keep(
     {"stop": "stop", "length": "length", "abort": "abort", "cancelled": "abort", "error": "error", "timeout": "error"},
     other="unknown",
 )
-_UNKNOWN, _ERROR = {"reason": "unknown"}, {"reason": "error"}
+_STOP, _ERROR = {"reason": "stop"}, {"reason": "error"}
 _NOT_EXPOSED = "NIM does not expose it"
 
 _FIELDS = (
@@ -76,10 +76,10 @@ _FIELDS = (
             needs=("request_success{finished_reason}",),
         ),
         Source(
-            Series("request_success_total", add=_UNKNOWN),
+            Series("request_success_total", add=_STOP),
             Series("request_failure_total", add=_ERROR),
             quality=Quality.APPROXIMATE,
-            note="whether a success ended by stop or length is not told",
+            note="all successes are `stop`, as it is not told which ended by their length",
         ),
         missing="appears with the first finished request",
         definition="Whether requests that the client cancels are counted is not documented.",

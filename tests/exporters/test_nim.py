@@ -150,10 +150,10 @@ def test_the_first_release_told_reasons_under_another_name() -> None:
     assert finished(read(GAUGES + success)) == {"stop": 5, "length": 2, "abort": 1, "unknown": 1}
 
 
-def test_without_reasons_successes_are_unknown_and_failures_are_errors() -> None:
+def test_without_reasons_successes_are_stops_and_failures_are_errors() -> None:
     outcomes = number("request_success_total", 7, kind="counter") + number("request_failure_total", 2, kind="counter")
     reading = read(GAUGES + outcomes)
-    assert finished(reading) == {"unknown": 7, "error": 2}
+    assert finished(reading) == {"stop": 7, "error": 2}
     status = next(f for f in reading.fields if f.field == "llm_requests_finished_total")
     assert status.quality == "approximate"
 
