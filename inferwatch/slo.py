@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import yaml
 from pydantic import ValidationError
 
 from alerts import promql
-from alerts.slo.check import Seen, errors, warnings
+from alerts.slo.check import Seen, SeenBy, errors, warnings
 from alerts.slo.openslo import NotImported, imported
 from alerts.slo.published import DEFAULT
-from alerts.slo.spec import PHASES, Specs, read
+from alerts.slo.spec import Slo, Specs, read
 from exporters.exposition import format_bound
 from exporters.loader import ConfigError, Problem, problems_of, read_text
 from inferwatch.console import MISUSED, CommandError, plural
@@ -34,7 +35,7 @@ def init(file: Path, *, overwrite: bool) -> None:
 
 def check(file: Path, prometheus: str | None) -> None:
     specs = load(file)
-    seen = asyncio.run(_seen(prometheus)) if prometheus else None
+    seen = asyncio.run(_seen_by(specs, prometheus)) if prometheus else None
     for line in warnings(specs, seen):
         print(f"{file}: warning: {line}")
     if found := errors(specs, seen):
@@ -49,20 +50,36 @@ def load(file: Path) -> Specs:
         raise CommandError(*error.problems, status=MISUSED) from error
 
 
-async def _seen(url: str) -> Seen:
+async def _seen_by(specs: Specs, url: str) -> SeenBy:
+    return {slo.name: await _seen(slo, url) for slo in specs.slos}
+
+
+async def _seen(slo: Slo, url: str) -> Seen:
     from inferwatch.asking import ask
 
-    info = promql.series("llm_latency_native_bounds_info", promql.one_of("phase", PHASES))
-    recent = promql.over_time("last", info, _SEEN_WITHIN_SECONDS)
-    labels = ("phase", "framework", "bounds", "node", "server")
-    found = await ask(url, promql.aggregate("group", labels, recent))
-    servers = Counter((s["phase"], s["framework"], s["bounds"]) for s in found)
-    seen: dict[str, dict[str, tuple[str, tuple[float, ...]]]] = {}
-    for (phase, framework, bounds), count in sorted(servers.items()):
+    chosen = [promql.one_of(label, values) for label, values in slo.select.items()]
+    servers = await ask(url, _recent(("framework",), promql.series("llm_server_info", *chosen)))
+    bounds: list[dict[str, str]] = []
+    if latency := slo.indicator.latency:
+        info = promql.series("llm_latency_native_bounds_info", promql.equals("phase", latency.phase), *chosen)
+        bounds = await ask(url, _recent(("framework", "bounds", "node", "server"), info))
+    return Seen(frozenset(s["framework"] for s in servers if "framework" in s), _named(bounds))
+
+
+def _recent(labels: Sequence[str], series: str) -> str:
+    return promql.aggregate("group", labels, promql.over_time("last", series, _SEEN_WITHIN_SECONDS))
+
+
+def _named(found: Iterable[dict[str, str]]) -> dict[str, tuple[float, ...]]:
+    """Bounds by who has them, in words."""
+    servers = Counter((s["framework"], s["bounds"]) for s in found if {"framework", "bounds"} <= s.keys())
+    named: dict[str, tuple[float, ...]] = {}
+    for (framework, bounds), count in sorted(servers.items()):
         values = tuple(map(float, bounds.split(",")))
-        who = f"{framework} ({plural(count, 'server')} with {len(values)} bounds up to {format_bound(values[-1])})"
-        seen.setdefault(phase, {})[who] = framework, values
-    return seen
+        named[f"{framework} ({plural(count, 'server')} with {len(values)} bounds up to {format_bound(values[-1])})"] = (
+            values
+        )
+    return named
 
 
 def import_(file: Path) -> None:

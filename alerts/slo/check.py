@@ -3,31 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from math import inf
 
 from alerts.burn import duration
 from alerts.promql import number
+from alerts.slo.outcomes import untold
 from alerts.slo.spec import LatencyBelow, Slo, Specs
 from alerts.slo.thresholds import blurs, defaults, unmeasured
 from exporters.exposition import format_bound
 from exporters.schema import FRAMEWORKS
-
-Seen = Mapping[str, Mapping[str, tuple[str, tuple[float, ...]]]]
-"""Bounds that servers really have, by phase: who has them, that one's framework, and the bounds."""
+from exporters.tables import FRONTENDS
 
 
-def warnings(specs: Specs, seen: Seen | None = None) -> list[str]:
-    return [f"slos[{i}] {slo.name}: {text}" for i, slo in enumerate(specs.slos) for text in _of(slo, seen)]
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What an objective selects at present: frameworks of servers, and bounds of its phase by who has them."""
+
+    frameworks: frozenset[str] = frozenset()
+    bounds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
-def errors(specs: Specs, seen: Seen | None = None) -> list[str]:
-    """Objectives that nobody in their scope can judge, since every server's bounds end below the threshold."""
-    return [f"slos[{i}] {slo.name}: {text}" for i, slo in enumerate(specs.slos) for text in _beyond_all(slo, seen)]
+SeenBy = Mapping[str, Seen]
+"""By the name of the objective."""
+
+
+def warnings(specs: Specs, seen: SeenBy | None = None) -> list[str]:
+    return [f"slos[{i}] {slo.name}: {text}" for i, slo in enumerate(specs.slos) for text in _of(slo, _at(slo, seen))]
+
+
+def errors(specs: Specs, seen: SeenBy | None = None) -> list[str]:
+    """Objectives that nobody in their scope can judge."""
+    return [
+        f"slos[{i}] {slo.name}: {text}"
+        for i, slo in enumerate(specs.slos)
+        for text in (*_beyond_all(slo, _at(slo, seen)), *_always_bad(slo, _at(slo, seen)))
+    ]
+
+
+def _at(slo: Slo, seen: SeenBy | None) -> Seen | None:
+    return None if seen is None else seen.get(slo.name, Seen())
+
+
+def _frameworks(slo: Slo, seen: Seen | None) -> tuple[str, ...]:
+    return tuple(sorted(seen.frameworks)) if seen else slo.select.get("framework", FRAMEWORKS)
 
 
 def _beyond_all(slo: Slo, seen: Seen | None) -> Iterator[str]:
+    """All servers' bounds end below the threshold."""
     if latency := slo.indicator.latency:
-        bounds = _bounds(latency, slo.select.get("framework", FRAMEWORKS), seen)
+        bounds = _bounds(slo, latency, seen)
         largest = max((b[-1] for b in bounds.values()), default=inf)
         if largest < latency.below:
             yield (
@@ -36,24 +61,47 @@ def _beyond_all(slo: Slo, seen: Seen | None) -> Iterator[str]:
             )
 
 
+def _always_bad(slo: Slo, seen: Seen | None) -> Iterator[str]:
+    """Every request is unknown, and unknown is bad."""
+    frameworks = _frameworks(slo, seen)
+    if slo.indicator.availability and slo.unknown == "bad" and frameworks:
+        untelling = {FRONTENDS[name].framework for name, goes_well in untold(frameworks).items() if not goes_well}
+        if set(frameworks) <= untelling:
+            yield (
+                f"unknown: 'bad': {', '.join(frameworks)} does not tell how requests ended, so all would be bad: "
+                "allowed: exclude, or more frameworks"
+            )
+
+
 def _of(slo: Slo, seen: Seen | None) -> Iterator[str]:
     yield from _left_out(slo)
-    latency, frameworks = slo.indicator.latency, slo.select.get("framework", FRAMEWORKS)
-    if latency is None:
-        return
-    yield from (blur.text for blur in blurs(latency.phase, latency.below, _bounds(latency, frameworks, seen)))
+    if seen is not None and not seen.frameworks:
+        yield "selects no server that there was within the last hour"
+    elif slo.indicator.availability:
+        yield from _untold(slo, seen)
+    elif slo.indicator.latency:
+        yield from _blurred(slo, slo.indicator.latency, seen)
+
+
+def _untold(slo: Slo, seen: Seen | None) -> Iterator[str]:
+    for name, goes_well in untold(_frameworks(slo, seen)).items():
+        what = "does not tell failed requests from cancelled ones" if goes_well else "does not tell how requests ended"
+        all_bad = "bad, so that it always burns" if not goes_well else "bad"
+        then = all_bad if slo.unknown == "bad" else "left out, and only minutes without any server are bad"
+        yield f"{name}: {what}: they are unknown and {then}"
+
+
+def _blurred(slo: Slo, latency: LatencyBelow, seen: Seen | None) -> Iterator[str]:
+    yield from (blur.text for blur in blurs(latency.phase, latency.below, _bounds(slo, latency, seen)))
     if seen is None:
-        for frontend in unmeasured(latency.phase, frameworks):
+        for frontend in unmeasured(latency.phase, _frameworks(slo, seen)):
             yield f"{frontend}: does not measure {latency.phase}; its requests do not count"
-    elif not seen.get(latency.phase):
+    elif not seen.bounds:
         yield f"no server measures {latency.phase} at present"
 
 
-def _bounds(latency: LatencyBelow, frameworks: tuple[str, ...], seen: Seen | None) -> dict[str, tuple[float, ...]]:
-    if seen is None:
-        return defaults(latency.phase, frameworks)
-    found = seen.get(latency.phase, {})
-    return {who: bounds for who, (framework, bounds) in found.items() if framework in frameworks}
+def _bounds(slo: Slo, latency: LatencyBelow, seen: Seen | None) -> Mapping[str, tuple[float, ...]]:
+    return defaults(latency.phase, _frameworks(slo, None)) if seen is None else seen.bounds
 
 
 def _left_out(slo: Slo) -> Iterator[str]:

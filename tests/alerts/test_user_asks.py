@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from alerts.budget import Counts, State, bad_ratio, state
-from alerts.slo.check import errors, warnings
+from alerts.slo.check import Seen, errors, warnings
 from alerts.slo.spec import Specs, read
 from tests.alerts.rules.worlds import Engine, counter, expect, rules_of, slo_of
 
@@ -21,7 +21,7 @@ def latency(folder: Path, phase: str, below: str) -> Specs:
 
 
 def test_a_threshold_beyond_the_last_bucket_is_refused_for_such_servers(tmp_path: Path) -> None:
-    seen = {"e2e": {"vllm (1 server)": ("vllm", (40.0, 50.0, 60.0))}}
+    seen = {"a": Seen(frozenset({"vllm"}), {"vllm (1 server)": (40.0, 50.0, 60.0)})}
     told = "slos[0] a: 80.0 s is beyond the largest bound of e2e of all its servers: allowed: at most 60.0 s"
     assert errors(latency(tmp_path, "e2e", "80s"), seen) == [told]
     assert errors(latency(tmp_path, "e2e", "60s"), seen) == []
@@ -29,7 +29,7 @@ def test_a_threshold_beyond_the_last_bucket_is_refused_for_such_servers(tmp_path
 
 
 def test_servers_without_a_bucket_at_the_threshold_are_listed_with_its_neighbours(tmp_path: Path) -> None:
-    seen = {"ttft": {"x (1 server)": ("vllm", (1.0, 2.5))}}
+    seen = {"a": Seen(frozenset({"vllm"}), {"x (1 server)": (1.0, 2.5)})}
     (told,) = warnings(latency(tmp_path, "ttft", "2s"), seen)
     assert "between 1.0 and 2.5 s" in told
 

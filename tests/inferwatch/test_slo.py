@@ -150,8 +150,8 @@ def test_with_a_prometheus_the_bounds_and_series_that_there_really_are_count(
     with prometheus:
         checked = inferwatch("slo", "check", str(tmp_path / "slo.yml"), "--prometheus", prometheus.url)
         rules = inferwatch("rules", "check", str(tmp_path / "rules.yml"), "--prometheus", prometheus.url)
-    told = [line.split("warning: ")[1] for line in checked.out.splitlines()[:-1]]
-    assert [line[:92] for line in told] == [
+    warned = [line.split("warning: ")[1] for line in checked.out.splitlines()[:-1]]
+    assert [line[:92] for line in warned] == [
         "slos[0] a: vllm (1 server with 2 bounds up to 2.0): 1.0 s is none of its own bounds of ttft:",
         "slos[1] b: selects no server that there was within the last hour",
     ]

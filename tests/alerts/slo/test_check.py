@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from alerts.slo.check import warnings
+from alerts.slo.check import Seen, errors, warnings
+from alerts.slo.outcomes import reasons, sources
 from alerts.slo.published import DEFAULT, json_schema
 from alerts.slo.spec import Slo, Specs, read
 from alerts.slo.thresholds import defaults
 from exporters.schema import FRAMEWORKS
+from exporters.tables import FRONTENDS
 
 
 def specs_of(folder: Path, *lines: str) -> Specs:
@@ -38,12 +40,57 @@ def test_a_threshold_beyond_a_frameworks_largest_bound_never_pages_there(tmp_pat
 
 def test_bounds_that_servers_really_have_stand_before_the_defaults(tmp_path: Path) -> None:
     specs = specs_of(tmp_path, "objective: 99%", "indicator: {latency: {phase: ttft, below: 2s}}")
-    seen = {"ttft": {"vllm (3 servers)": ("vllm", (1.0, 4.0)), "sglang (1 server)": ("sglang", (1.0, 2.0))}}
-    (told,) = warnings(specs, seen)
+    both = frozenset({"vllm", "sglang"})
+    seen = Seen(both, {"vllm (3 servers)": (1.0, 4.0), "sglang (1 server)": (1.0, 2.0)})
+    (told,) = warnings(specs, {"chat": seen})
     assert told.startswith(
         "slos[0] chat: vllm (3 servers): 2.0 s is none of its own bounds of ttft: requests between 1.0 and 4.0 s"
     )
-    assert warnings(specs, {}) == ["slos[0] chat: no server measures ttft at present"]
+    assert warnings(specs, {"chat": Seen(both)}) == ["slos[0] chat: no server measures ttft at present"]
+    assert warnings(specs, {}) == ["slos[0] chat: selects no server that there was within the last hour"]
+
+
+@pytest.mark.parametrize(
+    ("unknown", "sglang", "lmdeploy"),
+    [
+        (
+            "exclude",
+            "unknown and left out, and only minutes without any server are bad",
+            "unknown and left out, and only minutes without any server are bad",
+        ),
+        ("bad", "unknown and bad, so that it always burns", "unknown and bad"),
+    ],
+)
+def test_frameworks_that_do_not_tell_how_requests_ended_are_named(
+    unknown: str, sglang: str, lmdeploy: str, tmp_path: Path
+) -> None:
+    specs = specs_of(tmp_path, "objective: 99%", "indicator: {availability: {}}", f"unknown: {unknown}")
+    assert warnings(specs) == [
+        f"slos[0] chat: sglang: does not tell how requests ended: they are {sglang}",
+        f"slos[0] chat: lmdeploy: does not tell failed requests from cancelled ones: they are {lmdeploy}",
+    ]
+    assert errors(specs) == []
+    assert warnings(specs, {"chat": Seen(frozenset({"vllm"}))}) == []
+
+
+def test_unknown_requests_are_not_bad_where_no_framework_tells_how_any_ended(tmp_path: Path) -> None:
+    lines = ("objective: 99%", "indicator: {availability: {}}", "select: {framework: sglang}", "unknown: bad")
+    told = (
+        "slos[0] chat: unknown: 'bad': sglang does not tell how requests ended, so all would be bad: "
+        "allowed: exclude, or more frameworks"
+    )
+    specs = specs_of(tmp_path, *lines)
+    assert errors(specs) == [told]
+    assert errors(specs, {"chat": Seen(frozenset({"sglang"}))}) == [told]
+    assert errors(specs_of(tmp_path, *lines[:3])) == []
+
+
+@pytest.mark.parametrize("name", FRONTENDS)
+def test_where_failures_are_counted_successes_are_too(name: str) -> None:
+    """Else what is known of it is failures alone, and all of them are bad."""
+    for source in sources(FRONTENDS[name]):
+        of = reasons(source)
+        assert "error" not in of or "stop" in of or "unknown" not in of
 
 
 def test_frameworks_that_do_not_measure_it_are_named(tmp_path: Path) -> None:
@@ -54,7 +101,7 @@ def test_frameworks_that_do_not_measure_it_are_named(tmp_path: Path) -> None:
 
 
 def test_burn_windows_that_can_never_fire_are_named(tmp_path: Path) -> None:
-    specs = specs_of(tmp_path, "objective: 90%", "indicator: {availability: {}}")
+    specs = specs_of(tmp_path, "objective: 90%", "indicator: {availability: {}}", "select: {framework: vllm}")
     assert warnings(specs) == [
         "slos[0] chat: the page at 14.4x over 1h is left out: 14.4 times a budget of 10 % is all requests or more"
     ]
