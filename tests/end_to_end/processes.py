@@ -49,9 +49,9 @@ def running(command: Sequence[str], folder: Path, *, environment: Mapping[str, s
         popen.wait(DEADLINE)
 
 
-def until(look: Callable[[], T | None], process: Process | None = None) -> T:
+def until(look: Callable[[], T | None], process: Process | None = None, *, within: float = DEADLINE) -> T:
     """What `look` finds, as soon as it finds something; fails with the last error and the process's output."""
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + within
     error: Exception | None = None
     while time.monotonic() < end:
         try:

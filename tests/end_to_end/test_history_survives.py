@@ -29,13 +29,18 @@ from tests.end_to_end.histories import (
     tables,
 )
 from tests.end_to_end.nursery import Death, Nursery, nursery
-from tests.end_to_end.processes import free_port
+from tests.end_to_end.processes import DEADLINE, free_port, until
 from tests.end_to_end.worlds import World
 from tests.monitor.following import following
 from tests.servers.postgres import Postgres
 from tests.servers.prometheus import Prometheus
 
 DEATHS = int(os.environ.get("DEATHS", "3"))  # of each database; more of them: DEATHS=50
+_CRASHES = 3
+_WRITING = """
+SELECT count(*) FROM pg_locks JOIN pg_class ON pg_class.oid = relation
+WHERE relname LIKE 'engine_minute%' AND mode = 'RowExclusiveLock' AND granted
+"""
 _IDLE_SECONDS = 5.0
 
 
@@ -130,6 +135,32 @@ async def test_prometheus_away_for_three_minutes_is_read_once_it_is_back(
                 while await follower.step():
                     pass
         check(database, undisturbed, seen)
+
+
+def test_postgresql_that_crashes_while_a_monitor_writes_loses_and_doubles_nothing(
+    undisturbed: Engine, seen: World, prometheus: Prometheus, postgres: Postgres, started: Nursery, tmp_path: Path
+) -> None:
+    """Its server dies when rows of engines are written and not committed."""
+    with postgres.new_database() as url, history(url) as database:
+        pid = started.start(serve(tmp_path, prometheus.url, url, seen))
+        for _ in range(_CRASHES):
+            before = read_until(database)
+            crash_while_written_to(postgres, make_url(url).database or "")
+            until(lambda: read_until(database) > before)  # noqa: B023 (used at once)
+        assert not is_read(database, seen), "the last crash came in the middle too"
+        until(lambda: is_read(database, seen))
+        os.kill(pid, signal.SIGTERM)
+        assert started.ended() == 0
+        check(database, undisturbed, seen)
+
+
+def crash_while_written_to(postgres: Postgres, name: str) -> None:
+    end = time.monotonic() + DEADLINE
+    with postgres.connect(name) as connection:
+        while connection.execute(_WRITING).fetchone() == (0,):
+            assert time.monotonic() < end
+        postgres.stop()
+    postgres.start()
 
 
 async def test_postgresql_restarted_in_the_middle_of_writes_is_written_to_again(
