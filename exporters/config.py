@@ -19,14 +19,14 @@ from exporters import address, schema, tls
 from exporters.address import host_and_port
 from exporters.allow import Allowed
 from exporters.gpu import binding
-from exporters.loader import ConfigError, Count, Flag, Problem, Root, Seconds, Section, Text, Told, load, shown
+from exporters.loader import ConfigError, Count, Flag, Problem, Root, Seconds, Section, Text, Told, load, shown, within
 from exporters.paths import usual
 from exporters.tables import FRONTENDS
 
 __all__ = [
     "RESERVED_LABELS", "SECTIONS", "BaseUrl", "Config", "ConfigError", "Gpus", "Line", "Listen", "Probe",
-    "ReadableFile", "Scrape", "Server", "SyntheticRequest", "Tls", "VariableName", "contradictions", "default_path",
-    "host_and_port", "load", "unread", "warn_of_unread",
+    "ReadableFile", "Scrape", "Server", "SyntheticRequest", "Tls", "TokenFile", "VariableName", "contradictions",
+    "default_path", "host_and_port", "is_token", "load", "unread", "warn_of_unread",
 ]  # fmt: skip
 
 _log = logging.getLogger(__name__)
@@ -111,6 +111,21 @@ def _readable(path: Path) -> Path:
     return path
 
 
+def _token_file(path: Path) -> Path:
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        token = ""
+    if not is_token(token):
+        raise ValueError("a file that holds a token: printable ASCII without spaces, and not nothing")
+    return path
+
+
+def is_token(text: str) -> bool:
+    """Whether it can stand behind `Authorization: Bearer`."""
+    return bool(re.fullmatch(r"[!-~]+", text))
+
+
 def _environment_variable(name: str) -> str:
     if os.environ.get(name):
         return name
@@ -135,6 +150,7 @@ def _targets_file(path: Path) -> Path:
 BaseUrl = Annotated[Text, AfterValidator(_url)]
 VariableName = Annotated[Text, AfterValidator(_environment_variable)]
 ReadableFile = Annotated[Path, BeforeValidator(_in_folder), AfterValidator(_readable)]
+TokenFile = Annotated[ReadableFile, AfterValidator(_token_file)]
 TargetsFile = Annotated[Path, BeforeValidator(_in_folder), AfterValidator(_targets_file)]
 Line = Annotated[Text, AfterValidator(_printable)]
 Labels = Mapping[Annotated[str, Strict(), AfterValidator(_label_name)], Annotated[str, Strict()]]
@@ -161,7 +177,7 @@ class Tls(Section):
 class SyntheticRequest(Section):
     """A completion of a few tokens that is asked for every `interval` seconds."""
 
-    interval: Annotated[Seconds, Field(ge=1)] = 60.0
+    interval: Annotated[Seconds, within("1s", "1d")] = 60.0
     timeout: Seconds | None = None
     endpoint: Literal["completions", "chat"] = "completions"
     model: Line | None = None
@@ -191,8 +207,8 @@ class Server(Section):
     entry_model: Line | None = None
     engine_model: Line | None = None
     labels: Labels = Field(default={})
-    timeout: Seconds | None = None
-    bearer_token_file: ReadableFile | None = Field(default=None, repr=False)
+    timeout: Annotated[Seconds, within("10ms", "5m")] | None = None
+    bearer_token_file: TokenFile | None = Field(default=None, repr=False)
     bearer_token_env: VariableName | None = Field(default=None, repr=False)
     tls: Tls | None = None
     synthetic_request: SyntheticRequest | None = None
@@ -205,6 +221,12 @@ class Server(Section):
     def _fill(cls, values: Any) -> Any:
         """The default name, and the path of a URL that points at the metrics page itself."""
         return _filled(values) if isinstance(values, dict) else values
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.frontend not in (None, "triton") and (self.entry_model or self.engine_model):
+            raise ValueError("`entry_model` and `engine_model` with `frontend: triton`, or without `frontend`")
+        return self
 
     @property
     def page(self) -> tuple[str, str]:
@@ -250,8 +272,9 @@ class Probe(Section):
 class Scrape(Section):
     """`interval` is for whoever collects by itself; a Prometheus brings its own."""
 
-    interval: Seconds = 15.0
-    timeout: Seconds = 10.0
+    interval: Annotated[Seconds, within("100ms", "5m")] = 15.0
+    """After longer pauses nothing is known of what was counted meanwhile."""
+    timeout: Annotated[Seconds, within("10ms", "5m")] = 10.0
 
 
 def _source_of_gpus(value: object) -> object:
@@ -279,6 +302,8 @@ class Gpus(Section):
             raise ValueError("`source: dcgm` together with `dcgm: URL`")
         if self.dcgm is not None and self.source not in ("auto", "dcgm"):
             raise ValueError("`dcgm` with `source: dcgm`, or without `source`")
+        if self.source == "off" and self.servers:
+            raise ValueError("`servers` with another `source` than `off`")
         return self
 
 
@@ -347,5 +372,11 @@ def contradictions(path: str, access: Mapping[str, Any]) -> Iterator[Problem]:
     if "bearer_token_file" in access and "bearer_token_env" in access:
         yield Problem(f"{path}.bearer_token_env", "", "allowed: without `bearer_token_file`")
     tls = access.get("tls")
-    if isinstance(tls, dict) and ("key_file" in tls) and "cert_file" not in tls:
+    if not isinstance(tls, dict):
+        return
+    if "key_file" in tls and "cert_file" not in tls:
         yield Problem(f"{path}.tls.key_file", "", "allowed: together with `cert_file`")
+    if "ca_file" in tls and tls.get("insecure_skip_verify") is True:
+        yield Problem(f"{path}.tls.ca_file", "", "allowed: without `insecure_skip_verify`, which takes any certificate")
+    if str(access.get("url")).lower().startswith("http:"):
+        yield Problem(f"{path}.tls", "", "allowed: with a `url` of https")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import ssl
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from exporters import tls
-from exporters.config import Server, Tls
+from exporters.config import Server, Tls, is_token
 from exporters.fetch import JSON_TYPE, METRICS_TYPE, Body, Failure, fetch, transport
 from exporters.paths import url_of
 from exporters.table import Document, Form
@@ -87,7 +86,7 @@ def bearer_token(access: Credentials) -> str | None:
             return None
     else:
         return ""
-    return token if re.fullmatch(r"[!-~]+", token) else None
+    return token if is_token(token) else None
 
 
 def tls_context(access: Access) -> ssl.SSLContext:

@@ -10,13 +10,24 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 from pydantic_core import ErrorDetails
 
 from exporters.address import masked
@@ -92,6 +103,19 @@ Text = Annotated[str, Strict(), Field(min_length=1)]
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, allow_inf_nan=False)]
+
+
+def within(shortest: str, longest: str) -> WrapValidator:
+    """For seconds of which others cannot mean anything: both are text such as 15s."""
+    least, most = (TypeAdapter(Seconds).validate_python(text) for text in (shortest, longest))
+
+    def check(value: object, seconds: ValidatorFunctionWrapHandler) -> float:
+        with suppress(ValidationError):
+            if least <= (found := float(seconds(value))) <= most:
+                return found
+        raise ValueError(f"{shortest} to {longest}, in seconds or as text such as 15s")
+
+    return WrapValidator(check)
 
 
 def load(path: Path | None, model: type[_Root]) -> _Root:

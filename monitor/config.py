@@ -6,6 +6,7 @@ import math
 import re
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
@@ -18,12 +19,14 @@ from pydantic import (
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
+    field_validator,
     model_validator,
 )
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
 from alerts import promql
+from exporters.address import is_bare, normalised
 from exporters.config import (
     RESERVED_LABELS,
     SECTIONS,
@@ -33,11 +36,11 @@ from exporters.config import (
     ReadableFile,
     Scrape,
     Tls,
+    TokenFile,
     VariableName,
     contradictions,
-    host_and_port,
 )
-from exporters.loader import ConfigError, Problem, Root, Seconds, Section, Text, Told
+from exporters.loader import ConfigError, Problem, Root, Seconds, Section, Text, Told, within
 from monitor.evaluate.objectives import slos_of
 from monitor.history.database import default_url, sqlite_url
 from monitor.history.file import path_of
@@ -72,17 +75,31 @@ def _database_url(value: str) -> str:
     return value
 
 
+def _password_file(path: Path) -> Path:
+    try:
+        password = path.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError:
+        password = ""
+    if not password:
+        raise ValueError("a file that holds a password in UTF-8, and not nothing")
+    return path
+
+
 def _in_folder(value: object, info: ValidationInfo) -> object:
     folder = (info.context or {}).get("folder")
     return folder / value if folder is not None and isinstance(value, str) and value else value
 
 
 def _sidecar_url(value: str) -> str:
-    try:
-        host_and_port(value)
-    except ValueError:
-        raise ValueError("http or https URL of a sidecar, such as http://gpu-1:9840") from None
-    return value
+    if not (value.startswith(("http://", "https://")) and is_bare(value)):
+        raise ValueError("http or https URL of a sidecar, such as http://gpu-1:9840")
+    return normalised(value)
+
+
+def _each_once(urls: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := sorted({url for url in urls if urls.count(url) > 1}):
+        raise Told(f"{', '.join(twice)}: allowed: each sidecar once")
+    return urls
 
 
 def _before_the_api(url: str) -> str:
@@ -118,6 +135,12 @@ def _matchers(value: object) -> object:
     return promql.matchers(value if isinstance(value, str) else "") if value else ()
 
 
+def _rate(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.1 <= value < math.inf:
+        raise ValueError("a number, 0.1 or more")
+    return value
+
+
 def _replica_label(name: str) -> str:
     if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name):
         raise ValueError("the name of a label")
@@ -133,7 +156,7 @@ class PrometheusSection(Section):
     headers: Mapping[
         Annotated[str, Strict(), AfterValidator(_header_name)], Annotated[Text, AfterValidator(_header_value)]
     ] = Field(default={}, repr=False)
-    bearer_token_file: ReadableFile | None = Field(default=None, repr=False)
+    bearer_token_file: TokenFile | None = Field(default=None, repr=False)
     bearer_token_env: VariableName | None = Field(default=None, repr=False)
     tls: Tls | None = None
     tenant: Annotated[Text, AfterValidator(_tenant)] | None = None
@@ -141,36 +164,44 @@ class PrometheusSection(Section):
     replica_labels: tuple[Annotated[Text, AfterValidator(_replica_label)], ...] = (
         "prometheus_replica", "replica", "__replica__", "receive_replica",
     )  # fmt: skip
-    delay: Seconds = 30.0
-    backfill: Seconds = 15 * _DAY
-    timeout: Seconds = 30.0
-    max_requests_per_second: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = 5.0
+    delay: Annotated[Seconds, within("1s", "3m")] = 30.0
+    """An alert says from 5 minutes on that the history lags."""
+    backfill: Annotated[Seconds, within("10m", "3650d")] = 15 * _DAY
+    """Minutes are worked out from the samples of 10 minutes before."""
+    timeout: Annotated[Seconds, within("10ms", "10m")] = 30.0
+    max_requests_per_second: Annotated[float, Strict(), BeforeValidator(_rate)] = 5.0
+
+
+def _in_days(seconds: float) -> str:
+    return "forever" if math.isinf(seconds) else f"{seconds / _DAY:g}d"
 
 
 def _or_forever(value: object, seconds: ValidatorFunctionWrapHandler) -> float:
     if value == "forever":
         return math.inf
-    try:
+    with suppress(ValidationError):
         return float(seconds(value))
-    except ValidationError:
-        raise ValueError("more than 0 seconds, text such as 35d, or forever") from None
+    raise ValueError("1d to 36500d, or forever")
 
 
-Keep = Annotated[Seconds, WrapValidator(_or_forever)]
+Keep = Annotated[Seconds, within("1d", "36500d"), WrapValidator(_or_forever)]
 
 
 class RetentionSection(Section):
-    """How long rows of each tier are kept."""
+    """How long rows of each tier are kept. Whole days are deleted, and the page shows the minutes of the last hour."""
 
     minutes: Keep = 35 * _DAY
     hours: Keep = 400 * _DAY
     days: Keep = Field(default=math.inf, validate_default=False)
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not self.minutes <= self.hours <= self.days:
-            raise ValueError("`hours` at least as long as `minutes`, and `days` at least as long as `hours`")
-        return self
+    @field_validator("hours", "days")
+    @classmethod
+    def _not_shorter(cls, value: float, info: ValidationInfo) -> float:
+        finer = {"hours": "minutes", "days": "hours"}[info.field_name or ""]
+        kept = info.data.get(finer, 0.0)
+        if value < kept:
+            raise ValueError(f"at least as long as `{finer}`, which is {_in_days(kept)}")
+        return value
 
     @property
     def seconds(self) -> Retention:
@@ -187,7 +218,7 @@ class HistorySection(Section):
     """Where minutes, hours and days are kept, and for how long."""
 
     url: Annotated[Text, AfterValidator(_database_url)] | None = None
-    password_file: ReadableFile | None = Field(default=None, repr=False)
+    password_file: Annotated[ReadableFile, AfterValidator(_password_file)] | None = Field(default=None, repr=False)
     path: Annotated[Path, BeforeValidator(_in_folder)] | None = None
     retention: Annotated[RetentionSection, BeforeValidator(_by_tier)] = RetentionSection()
 
@@ -209,7 +240,7 @@ class AlertmanagerSection(Section):
     that are judged here, which `/api/v2/alerts` comes behind."""
 
     url: BaseUrl | None = None
-    bearer_token_file: ReadableFile | None = Field(default=None, repr=False)
+    bearer_token_file: TokenFile | None = Field(default=None, repr=False)
     bearer_token_env: VariableName | None = Field(default=None, repr=False)
 
 
@@ -220,7 +251,7 @@ def _listed(value: object) -> object:
 class Sources(Section):
     """Where observations come from besides the sidecar of this process."""
 
-    sidecars: tuple[Annotated[Text, AfterValidator(_sidecar_url)], ...] = ()
+    sidecars: Annotated[tuple[Annotated[Text, AfterValidator(_sidecar_url)], ...], AfterValidator(_each_once)] = ()
 
 
 class MonitorConfig(Root):
@@ -235,12 +266,22 @@ class MonitorConfig(Root):
     alertmanager: AlertmanagerSection = AlertmanagerSection()
     slos: Annotated[tuple[ReadableFile, ...], BeforeValidator(_listed)] = ()
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        kept = self.history.retention.days
+        if self.prometheus is not None and self.prometheus.backfill > kept:
+            of = f"prometheus.backfill: {_in_days(self.prometheus.backfill)}"
+            raise Told(f"{of}: allowed: at most `history.retention.days`, which is {_in_days(kept)}")
+        return self
+
     def unusable(self) -> list[str]:
         try:
-            slos_of(self.slos)
+            slos = slos_of(self.slos)
         except ConfigError as error:
             return list(error.problems)
-        return []
+        kept = self.history.retention.days
+        told = f"history.retention.days: {_in_days(kept)}: allowed: at least"
+        return [f"{told} {slo.days}d, the window of the objective '{slo.name}'" for slo in slos if slo.window > kept]
 
     @classmethod
     def across(cls, raw: Mapping[str, object]) -> list[Problem]:

@@ -110,18 +110,51 @@ prometheus:
         *(
             (
                 f"history: {{retention: {{minutes: {value}}}}}",
-                f"history.retention.minutes: {shown}: allowed: more than 0 seconds, text such as 35d, or forever",
+                f"history.retention.minutes: {shown}: allowed: 1d to 36500d, or forever",
             )
-            for value, shown in [("soon", "'soon'"), ("0", "0"), ("-1d", "'-1d'"), ("~", "nothing"), (".inf", "inf")]
+            for value, shown in [
+                ("soon", "'soon'"),
+                ("0", "0"),
+                ("-1d", "'-1d'"),
+                ("~", "nothing"),
+                (".inf", "inf"),
+                ("23h", "'23h'"),
+                ("1e9d", "'1e9d'"),
+                ("1.0e+300", "1e+300"),
+            ]
         ),
         ("history: {retention: {weeks: 3d}}", "history.retention.weeks: unknown key"),
         *(
-            (
-                f"history: {{retention: {{{keys}}}}}",
-                "allowed: `hours` at least as long as `minutes`, and `days` at least",
+            (f"history: {{retention: {{{keys}}}}}", f"history.retention.{told}")
+            for keys, told in (
+                ("minutes: forever", "hours: 34560000.0: allowed: at least as long as `minutes`, which is forever"),
+                ("minutes: 2d, hours: 1d", "hours: '1d': allowed: at least as long as `minutes`, which is 2d"),
+                ("days: 10d", "days: '10d': allowed: at least as long as `hours`, which is 400d"),
             )
-            for keys in ("minutes: forever", "minutes: 2d, hours: 1d", "days: 10d")
         ),
+        (
+            prometheus("backfill: 11d") + "\nhistory: {retention: {minutes: 1d, hours: 2d, days: 10d}}",
+            "prometheus.backfill: 11d: allowed: at most `history.retention.days`, which is 10d",
+        ),
+        ("history: {url: 'postgresql://h/d', password_file: nothing}", "allowed: a file that holds a password"),
+        *(
+            (prometheus(f"bearer_token_file: {file}"), "bearer_token_file: (value not shown): allowed: a file that")
+            for file in ("nothing", "latin-1")
+        ),
+        *(
+            (prometheus(f"{key}: {value}"), f"prometheus.{key}: {shown}: allowed: {allowed}")
+            for key, value, shown, allowed in (
+                ("delay", "10d", "'10d'", "1s to 3m, in seconds or as text such as 15s"),
+                ("delay", "0", "0", "1s to 3m"),
+                ("backfill", "1s", "'1s'", "10m to 3650d"),
+                ("backfill", "1.0e+300", "1e+300", "10m to 3650d"),
+                ("timeout", "1d", "'1d'", "10ms to 10m"),
+                ("timeout", "-5", "-5", "10ms to 10m"),
+                ("max_requests_per_second", "0.001", "0.001", "a number, 0.1 or more"),
+                ("max_requests_per_second", ".inf", "inf", "a number, 0.1 or more"),
+            )
+        ),
+        (prometheus("tls: {insecure_skip_verify: true}"), "prometheus.tls: allowed: with a `url` of https"),
         ("history: {patth: x}", "history.patth: unknown key: did you mean `path`?"),
         ("prometheus: {}", "prometheus.url: missing: a value is required"),
         (
@@ -150,7 +183,7 @@ prometheus:
             "replica_labels[0]: 'node': allowed: a label that the schema does not use",
         ),
         (prometheus("replica_labels: [a-b]"), "prometheus.replica_labels[0]: 'a-b': allowed: the name of a label"),
-        (prometheus("max_requests_per_second: 0"), "prometheus.max_requests_per_second: 0: allowed: greater than 0"),
+        (prometheus("max_requests_per_second: 0"), "prometheus.max_requests_per_second: 0: allowed: a number, 0.1"),
         (prometheus("bearer_token_env: NOT_SET_1"), "prometheus.bearer_token_env: NOT_SET_1 is not set"),
         (
             prometheus("bearer_token_env: HOME, bearer_token_file: x"),
@@ -161,13 +194,34 @@ prometheus:
             "sources.sidecars: allowed: without `prometheus`, which is read instead of the sidecars that it scrapes",
         ),
         ("sources: {sidecars: ['gpu-1']}", "sources.sidecars[0]: 'gpu-1': allowed: http or https URL of a sidecar"),
+        (
+            "sources: {sidecars: ['http://a/?x=secret']}",
+            "'http://a/?(not shown)': allowed: http or https URL of a sidecar",
+        ),
+        (
+            "sources: {sidecars: ['http://a:9840', 'http://A:9840/']}",
+            "sources.sidecars: http://a:9840: allowed: each sidecar once",
+        ),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_place_and_what_is_allowed(written: Path, text: str, message: str) -> None:
+    written.with_name("nothing").write_text(" \n")
+    written.with_name("latin-1").write_bytes(b"\xe4")
     with pytest.raises(ConfigError) as caught:
         config_of(written, text)
     assert message in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_days_are_kept_as_long_as_objectives_look_back(written: Path) -> None:
+    written.with_name("slo.yml").write_text(
+        "version: 1\nslos: [{name: chat, objective: 0.99, indicator: {availability: {}}, window: 30d}]"
+    )
+    with pytest.raises(ConfigError) as caught:
+        config_of(written, "slos: slo.yml\nhistory: {retention: {minutes: 7d, hours: 7d, days: 20d}}")
+    assert str(caught.value) == (
+        "history.retention.days: 20d: allowed: at least 30d, the window of the objective 'chat'"
+    )
 
 
 @pytest.mark.parametrize(

@@ -333,7 +333,7 @@ async def test_gpus_and_which_servers_run_on_them_are_kept(database: Engine, tmp
 async def test_a_monitor_that_starts_before_its_prometheus_says_so_and_goes_on(
     prometheus: Prometheus, tmp_path: Path
 ) -> None:
-    config = MonitorConfig(prometheus=config_of(prometheus.url, backfill=120.0))
+    config = MonitorConfig(prometheus=config_of(prometheus.url, backfill=600.0))
     monitor = assemble(config, database_url=sqlite_url(tmp_path / "of-monitor.sqlite"))
     recorder = monitor.recorder
     prometheus.stop()

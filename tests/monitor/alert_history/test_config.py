@@ -37,6 +37,15 @@ def test_two_tokens_are_refused(written: Path, monkeypatch: pytest.MonkeyPatch) 
     assert error.value.problems == (f"{written}: alertmanager.bearer_token_env: allowed: without `bearer_token_file`",)
 
 
+def test_an_empty_token_is_refused(written: Path) -> None:
+    written.with_name("token").write_text("\n")
+    written.write_text("alertmanager: {bearer_token_file: token}")
+    with pytest.raises(
+        ConfigError, match=r"bearer_token_file: \(value not shown\): allowed: a file that holds a token"
+    ):
+        load(written, MonitorConfig)
+
+
 def test_every_key_has_its_row_in_the_docs() -> None:
     found = re.findall(r"^\| `alertmanager\.(\w+)` \|", DOCS.read_text(), re.MULTILINE)
     assert set(found) == set(AlertmanagerSection.model_fields)

@@ -79,9 +79,12 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 @asynccontextmanager
-async def following(url: str, database: Engine, **settings: Any) -> AsyncIterator[AlertFollower]:
+async def following(
+    url: str, database: Engine, *, delay: float = 30.0, **settings: Any
+) -> AsyncIterator[AlertFollower]:
+    """`delay` says as of when is read: it may be longer than any that can be configured."""
     given = {"url": url, "max_requests_per_second": 1e6, "backfill": 4 * HOUR, **settings}
-    config = PrometheusSection.model_validate(given)
+    config = PrometheusSection.model_validate(given).model_copy(update={"delay": delay})
     client = Client(config)
     yield AlertFollower(client, config, AlertStore(database))
     await client.aclose()
@@ -186,8 +189,8 @@ async def test_what_alertmanager_told_meanwhile_is_of_the_same_rows(prometheus: 
 
 
 async def test_only_alerts_that_the_selector_names_are_read(prometheus: Prometheus, sqlite_database: Engine) -> None:
-    only = {"selector": 'alertname="Before"'}
-    async with following(prometheus.url, sqlite_database, **until(7200), **only) as follower:
+    only = 'alertname="Before"'
+    async with following(prometheus.url, sqlite_database, **until(7200), selector=only) as follower:
         await follower.catch_up()
     assert list(spans(sqlite_database)) == ["Before"]
 

@@ -283,7 +283,7 @@ async def test_questions_wait_for_their_turn_and_keep_their_distance() -> None:
         waited.append(seconds)
 
     async with serving(handler) as served:
-        config = PrometheusSection.model_validate({"url": served.url, "max_requests_per_second": 0.001})
+        config = PrometheusSection(url=served.url).model_copy(update={"max_requests_per_second": 0.001})
         client = Client(config, sleep=sleep)
         await asyncio.gather(*(client.query(f"up{n}") for n in range(3)))
         await client.aclose()
