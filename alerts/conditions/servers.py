@@ -6,9 +6,15 @@ from alerts.burn import DAY, MINUTE
 from alerts.conditions.condition import Condition, Limit
 from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
 from exporters.findings import OF_NOTHING
+from exporters.rhythm import STICKS
 from exporters.schema import IDENTITY, Scope
 
 TARGET = IDENTITY[Scope.TARGET]
+SCRAPED = ("job", "instance", "pod", "container", "endpoint")
+"""Labels that Prometheus and its operator add, which say how a server is read and not what it is."""
+STICKS_WHEN_IDLE = Now(
+    "llm_field_info", (Match("field", ("llm_requests_running",)), Match("reason", (STICKS,), "holds"))
+)
 _KEPT = Limit("kept firing after it", 10 * MINUTE, "seconds", "load comes in waves: one alert, not one for each")
 _A_MOMENT = Limit("for", 5 * MINUTE, "seconds", "a server that was just started has few readings to average")
 
@@ -95,15 +101,26 @@ _PREEMPTED = Limit(
     "preemptions per finished request, above", 0.1, "ratio", "each throws work away that is done again: a tenth shows"
 )
 _PREEMPTIONS = Limit("preemptions, at least", 10, "", "fewer say nothing of the load")
+
+
+def finished(seconds: int) -> Expression:
+    """By server and model: some servers with several engines do not count it apart for each."""
+    return Merged("sum", Rise("llm_requests_finished_total", seconds), without=("reason", "engine"))
+
+
+def _preempted() -> Expression:
+    return Merged("sum", Rise("llm_preemptions_total", _PREEMPTION_WINDOW.seconds), without=("engine",))
+
+
 PREEMPTIONS = Condition(
     name="PreemptionsFrequent",
     severity="ticket",
     meaning="Requests are thrown out of the batch and worked on again, because the KV cache is too small for the load.",
     summary="{server} preempts: {value} preemptions per finished request of {model}",
-    expression=Rise("llm_preemptions_total", _PREEMPTION_WINDOW.seconds)
-    .per(Merged("sum", Rise("llm_requests_finished_total", _PREEMPTION_WINDOW.seconds), without=("reason",)))
+    expression=_preempted()
+    .per(finished(_PREEMPTION_WINDOW.seconds))
     .above(_PREEMPTED.value)
-    .where(Rise("llm_preemptions_total", _PREEMPTION_WINDOW.seconds).at_least(_PREEMPTIONS.value)),
+    .where(_preempted().at_least(_PREEMPTIONS.value)),
     limits=(_PREEMPTION_WINDOW, _PREEMPTED, _PREEMPTIONS),
     hold=_A_MOMENT,
     keep=_KEPT,
@@ -183,7 +200,9 @@ _ASIDE = Match("state", ("draining", "sleeping", "starting"))
 _LOAD_WINDOW = Limit("running and waiting requests, mean over", 15 * MINUTE, "seconds", "long requests even out")
 _APART = Limit("the busiest replica, times the idlest, above", 3, "", "less is chance, or different GPUs")
 _BUSY = Limit("and above", 16, "", "with less load it does not matter where it is")
-_REPLICAS = ("framework", "model", "role")
+_OF_ONE_REPLICA = ("node", *SCRAPED, "server", "engine")
+"""What replicas differ in. Whatever else a fleet labels servers with tells apart what shares no load: environments,
+clusters, teams."""
 
 
 def _loads() -> Expression:
@@ -193,14 +212,20 @@ def _loads() -> Expression:
     return load.unless(Now("llm_server_state", (_ASIDE,)), on=IDENTITY[Scope.ENGINE])
 
 
+def _busy() -> Expression:
+    """What a gauge that sticks says of a server that finishes nothing is long over."""
+    idle = STICKS_WHEN_IDLE.unless(finished(_LOAD_WINDOW.seconds).above(0), on=TARGET)
+    return _loads().unless(idle, on=TARGET)
+
+
 IMBALANCE = Condition(
     name="ReplicasImbalanced",
     severity="ticket",
     meaning="Of replicas of one model some have most of the requests, while others have few.",
     summary="The busiest replica of {model} ({framework}) has {value} requests, more than three times the idlest",
-    expression=Merged("max", _loads(), by=_REPLICAS)
+    expression=Merged("max", _busy(), without=_OF_ONE_REPLICA)
     .above(_BUSY.value)
-    .above(Merged("min", _loads(), by=_REPLICAS).times(_APART.value)),
+    .above(Merged("min", _loads(), without=_OF_ONE_REPLICA).times(_APART.value)),
     limits=(_LOAD_WINDOW, _APART, _BUSY),
     hold=Limit("for", 10 * MINUTE, "seconds", "a replica that was just started takes its share by and by"),
     keep=_KEPT,

@@ -5,32 +5,34 @@ from __future__ import annotations
 from alerts.burn import MINUTE
 from alerts.conditions.condition import Condition, Limit
 from alerts.conditions.expression import Expression, Match, Merged, Now, Rise
-from alerts.conditions.servers import TARGET
-from exporters.rhythm import COUNTED_AT_FINISH, STICKS, TokenTiming
+from alerts.conditions.servers import STICKS_WHEN_IDLE, TARGET, finished
+from exporters.rhythm import COUNTED_AT_FINISH, TokenTiming
 from exporters.schema import IDENTITY, Scope
 from exporters.tables import FRONTENDS
 
 LIVE = tuple(sorted(name for name, f in FRONTENDS.items() if f.rhythm.token_timing is TokenTiming.LIVE))
 _RUNNING, _TOKENS = "llm_requests_running", "llm_generation_tokens_total"
-STICKS_WHEN_IDLE = Now("llm_field_info", (Match("field", (_RUNNING,)), Match("reason", (STICKS,), "holds")))
 _LATE = Now("llm_field_info", (Match("field", (_TOKENS,)), Match("reason", (COUNTED_AT_FINISH,), "holds")))
 JUDGED_LIVE = (
     Now("llm_server_info", (Match("frontend", LIVE),)).unless(STICKS_WHEN_IDLE, on=TARGET).unless(_LATE, on=TARGET)
 )
 _ANSWERS = Now("llm_probe_success").equal(1)
+_ASLEEP = Now("llm_server_state", (Match("state", ("sleeping",)),))
 _NOT_SERVING = Now("llm_server_state", (Match("state", ("draining", "sleeping", "starting")),))
 
 _STILL = Limit("no token, over", 2 * MINUTE, "seconds", "longer than any gauge of these servers is old (30 s)")
 _HANGS = Limit("for", 5 * MINUTE, "seconds", "the prefill of the longest prompts shows no token for a minute or two")
 
 
-def _standing_still(progress: Expression) -> Expression:
-    return Now(_RUNNING).above(0).where(progress.equal(0)).unless(_ANSWERS, on=TARGET)
+def _standing_still(running: Expression, progress: Expression) -> Expression:
+    """A server that sleeps keeps its page, and some their gauges."""
+    still = running.above(0).where(progress.equal(0))
+    return still.unless(_ANSWERS, on=TARGET).unless(_ASLEEP, on=TARGET)
 
 
 def _hanging() -> Expression:
     generated = Rise(_TOKENS, _STILL.seconds)
-    hanging = _standing_still(generated).unless(Rise("llm_prompt_tokens_total", _STILL.seconds).above(0))
+    hanging = _standing_still(Now(_RUNNING), generated).unless(Rise("llm_prompt_tokens_total", _STILL.seconds).above(0))
     return hanging.where(JUDGED_LIVE, on=TARGET)
 
 
@@ -61,8 +63,11 @@ def _busy() -> Expression:
 
 
 def _unknown() -> Expression:
-    finished = Merged("sum", Rise("llm_requests_finished_total", _LONG.seconds), without=("reason",))
-    still = _standing_still(Rise(_TOKENS, _LONG.seconds).otherwise(finished)).unless(JUDGED_LIVE, on=TARGET)
+    """By server and model, as `finished` is."""
+    running, tokens = (
+        Merged("sum", each, without=("engine",)) for each in (Now(_RUNNING), Rise(_TOKENS, _LONG.seconds))
+    )
+    still = _standing_still(running, tokens.otherwise(finished(_LONG.seconds))).unless(JUDGED_LIVE, on=TARGET)
     return still.unless(STICKS_WHEN_IDLE.unless(_busy(), on=TARGET), on=TARGET)
 
 

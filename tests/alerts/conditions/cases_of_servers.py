@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from exporters.rhythm import STICKS
 from tests.alerts.conditions.world import Case, Fires, Samples, World, gone, held, rising
 
 AT = 'node="n1",server="a"'
 ENGINE = f'{AT},framework="vllm",model="m",role="unified",engine="0"'
 A = {"node": "n1", "server": "a"}
 M = {**A, "framework": "vllm", "model": "m", "role": "unified", "engine": "0"}
+OF_MODEL = {**A, "framework": "vllm", "model": "m", "role": "unified"}
 
 
 def up(samples: Samples) -> World:
@@ -34,13 +36,38 @@ def saturated(
     )
 
 
-def preempting(preemptions: Samples, finished: float) -> World:
+def preempting(preemptions: Samples, finished: float, *, of: str = ENGINE) -> World:
+    """`of` says of whom requests are counted as finished."""
     minutes = len(preemptions) / 2
-    stop, length = (f'llm_requests_finished_total{{{ENGINE},reason="{r}"}}' for r in ("stop", "length"))
+    stop, length = (f'llm_requests_finished_total{{{of},reason="{r}"}}' for r in ("stop", "length"))
     return {
         **engine(preemptions_total=preemptions),
         stop: rising(finished / 2, minutes),
         length: rising(finished / 2, minutes),
+    }
+
+
+def two_engines() -> World:
+    """As SGLang counts: finished requests for all engines together."""
+    both = AT + ',framework="vllm",model="m",role="unified"'
+    found = preempting([*held(0, 30.5), *rising(1, 40, 1), *held(41, 60)], finished=10, of=both)
+    second = {k.replace('engine="0"', 'engine="1"'): v for k, v in found.items() if "preemptions" in k}
+    return {k.replace('"vllm"', '"sglang"'): v for k, v in {**found, **second}.items()}
+
+
+def labelled(world: World, **more: str) -> World:
+    return {k.replace("{", "{" + "".join(f'{n}="{v}",' for n, v in more.items()), 1): s for k, s in world.items()}
+
+
+def sticking(*, finishes: float) -> World:
+    """Two Tritons, one with a gauge that says 30; `finishes` a minute."""
+    world = replicas(30, 0, framework="tensorrt_llm")
+    of = 'node="n0",server="s0",framework="tensorrt_llm",model="m",role="unified",engine="0",reason="stop"'
+    note = f'node="n0",server="s0",field="llm_requests_running",source="x",quality="approximate",reason="{STICKS}"'
+    return {
+        **world,
+        f"llm_field_info{{{note}}}": held(1, 60),
+        f"llm_requests_finished_total{{{of}}}": rising(finishes, 60),
     }
 
 
@@ -117,14 +144,16 @@ SERVER_CASES = [
 
     # more than 15 of 150 within 15 minutes from 38 on, and until 78; then kept for 10 minutes
     Case("one in five", "PreemptionsFrequent",
-         preempting([*held(0, 30.5), *rising(2, 40, 1), *held(81, 60)], finished=10), (Fires(43, 88, M),)),
+         preempting([*held(0, 30.5), *rising(2, 40, 1), *held(81, 60)], finished=10), (Fires(43, 88, OF_MODEL),)),
+    Case("one in five of two engines together", "PreemptionsFrequent", two_engines(),
+         (Fires(43, 88, {**OF_MODEL, "framework": "sglang"}),)),
     Case("one in twenty", "PreemptionsFrequent", preempting([*held(0, 30), *rising(0.5, 60)], finished=10)),
     Case("a few at night", "PreemptionsFrequent", preempting([*held(0, 30), *rising(0.2, 60)], finished=0.4)),
     Case("a restart, from 5000 back to 0", "PreemptionsFrequent",
          preempting([*held(5000, 30), *held(0, 30)], finished=10)),
     Case("none", "PreemptionsFrequent", preempting(held(0, 60), finished=10)),
     Case("nothing finishes at all", "PreemptionsFrequent", preempting([*held(0, 30.5), *rising(2, 30, 1)], finished=0),
-         (Fires(40, None, M),)),
+         (Fires(40, None, OF_MODEL),)),
 
     # 0.6 before, 0 after: half of it is passed when more than half of 30 minutes are without hits
     Case("no hits any more", "PrefixHitsCollapsed", cached(10_000, 0.6, 0), (Fires(320, None, M),)),
@@ -151,6 +180,17 @@ SERVER_CASES = [
     Case("the idle one sleeps", "ReplicasImbalanced", replicas(30, 28, 0, state="sleeping")),
     Case("the idle one does not sleep", "ReplicasImbalanced", replicas(30, 28, 0, state="awake"),
          (Fires(10, None, GROUP),)),
+    Case("a fleet's own labels stay, and those of scraping do not", "ReplicasImbalanced",
+         {**labelled(replicas(30), team="a", instance="x", pod="x-1"),
+          **labelled({k.replace("0", "1"): v for k, v in replicas(2).items()}, team="a", instance="y", pod="x-2")},
+         (Fires(10, None, {**GROUP, "team": "a"}),)),
+    Case("replicas of two environments", "ReplicasImbalanced",
+         {**labelled(replicas(30), env="prod"),
+          **labelled({k.replace("s0", "s9"): v for k, v in replicas(0).items()}, env="test")}),
+    Case("a Triton that fell idle while its gauge was high", "ReplicasImbalanced", sticking(finishes=0)),
+    # what it finishes is known from the second reading on
+    Case("a Triton that works", "ReplicasImbalanced", sticking(finishes=9),
+         (Fires(11, None, {**GROUP, "framework": "tensorrt_llm"}),)),
     Case("one replica", "ReplicasImbalanced", replicas(30)),
     Case("replicas of two frameworks", "ReplicasImbalanced",
          {**replicas(30), **{k.replace('"vllm"', '"sglang"').replace("s0", "s9"): v for k, v in replicas(2).items()}}),

@@ -50,9 +50,22 @@ def state(name: str, minutes: float) -> World:
     return {f'llm_server_state{{{of},state="{name}"}}': held(1, minutes)}
 
 
+def two_engines() -> World:
+    """From minute 10 on nothing finishes."""
+    of = 'node="n1",server="a",framework="sglang",model="m",role="unified"'
+    return {
+        **{f'llm_requests_running{{{of},engine="{n}"}}': held(4, 60.5) for n in "01"},
+        f'llm_requests_finished_total{{{of},reason="unknown"}}': [*rising(10, 10.5), *held(100, 50)],
+        f'llm_server_info{{{of},engine="0",frontend="sglang",version="0.5.3"}}': held(1, 60.5),
+        'llm_field_info{node="n1",server="a",field="llm_generation_tokens_total",source="x",quality="approximate",'
+        f'reason="{COUNTED_AT_FINISH}"}}': held(1, 60.5),
+    }
+
+
 STICKY = {"llm_requests_running": f"refreshed every 0.1 s; {STICKS}"}
 LATE = {"llm_generation_tokens_total": f"{COUNTED_AT_FINISH}: what still runs is missing"}
 M = {**A, "framework": "vllm", "model": "m", "role": "unified", "engine": "0"}
+OF_MODEL = {**A, "framework": "vllm", "model": "m", "role": "unified"}
 PAUSE = hangs("vllm", 6)
 
 STUCK_CASES = [
@@ -81,25 +94,30 @@ STUCK_CASES = [
          {**server("vllm", held(0, 40), held(0, 40)), **probe([*held(1, 10.5), *held(0, 4), *held(1, 20)])}),
     Case("a synthetic request fails while the server sleeps", "ServerStuck",
          {**server("vllm", held(0, 40), held(0, 40)), **state("sleeping", 40), **probe(held(0, 40))}),
+    Case("an LMDeploy that sleeps keeps its gauges", "ServerStuck", {**hangs("lmdeploy"), **state("sleeping", 50.5)}),
     Case("no tokens are told of", "ServerStuck",
          {k: v for k, v in hangs("vllm").items() if "tokens" not in k}),
 
     # the last rise is read at minute 10: none within 5 minutes at 15, for 30 minutes at 45
-    Case("a NIM finishes nothing", "ProgressUnknown", hangs("nim", 50), (Fires(45, None, M),)),
+    Case("a NIM finishes nothing", "ProgressUnknown", hangs("nim", 50), (Fires(45, None, OF_MODEL),)),
     Case("a NIM finishes nothing for half an hour", "ProgressUnknown",
          server("nim", held(4, 71), [*rising(600, 10.5), *held(6000, 30), *rising(600, 30.5, 6300)])),
     Case("an SGLang that counts at the finish", "ProgressUnknown", hangs("sglang", 50, LATE),
-         (Fires(45, None, {**M, "framework": "sglang"}),)),
+         (Fires(45, None, {**OF_MODEL, "framework": "sglang"}),)),
+    Case("an SGLang of two engines that counts finished requests together", "ProgressUnknown", two_engines(),
+         (Fires(45, None, {**OF_MODEL, "framework": "sglang"}),)),
+    Case("it sleeps", "ProgressUnknown", {**hangs("nim", 50), **state("sleeping", 60.5)}),
     Case("a vLLM, which is told to be stuck", "ProgressUnknown", hangs("vllm", 50)),
     Case("an idle Triton whose gauge sticks at 1", "ProgressUnknown",
          {**server("triton", held(1, 80), held(6000, 80), notes=STICKY), **on_gpu(0, 80)}),
     Case("a Triton of whose GPU nothing is known", "ProgressUnknown",
          server("triton", held(1, 80), held(6000, 80), notes=STICKY)),
     Case("a Triton whose GPU is busy", "ProgressUnknown",
-         {**hangs("triton", 50, STICKY), **on_gpu(1, 60.5)}, (Fires(45, None, {**M, "framework": "tensorrt_llm"}),)),
+         {**hangs("triton", 50, STICKY), **on_gpu(1, 60.5)},
+         (Fires(45, None, {**OF_MODEL, "framework": "tensorrt_llm"}),)),
     Case("a Triton whose GPU is busy, read twice", "ProgressUnknown",
          {**hangs("triton", 50, STICKY), **on_gpu(1, 60.5),
           'gpu_utilization_ratio{node="n1",uuid="GPU-1",gpu="0",job="second"}': held(1, 60.5)},
-         (Fires(45, None, {**M, "framework": "tensorrt_llm"}),)),
+         (Fires(45, None, {**OF_MODEL, "framework": "tensorrt_llm"}),)),
     Case("its synthetic request succeeds", "ProgressUnknown", {**hangs("nim", 50), **probe(held(1, 60.5))}),
 ]  # fmt: skip

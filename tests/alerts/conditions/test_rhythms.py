@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from alerts.conditions.rows import Key, Minute, MinuteRows, Reading, SeriesRows, key
-from alerts.conditions.stuck import JUDGED_LIVE, STICKS_WHEN_IDLE
+from alerts.conditions.servers import STICKS_WHEN_IDLE
+from alerts.conditions.stuck import JUDGED_LIVE
 from exporters.observation import Labels, labels
 from exporters.schema import METRICS
 from tests.exporters.recorded import CAPTURES, normalise, page_id
