@@ -73,7 +73,12 @@ def literal(text: str) -> str:
 
 def selector(names: Iterable[str], *more: Matcher) -> str:
     """Series of these metrics, as a histogram's parts are named: `…_bucket`, `…_sum`, `…_count`."""
-    return "{" + ",".join((one_of("__name__", names), *more)) + "}"
+    return among(one_of("__name__", names), *more)
+
+
+def among(*matchers: Matcher) -> str:
+    """Series of whatever name."""
+    return "{" + ",".join(matchers) + "}"
 
 
 def raw(of: str, seconds: float) -> str:
@@ -123,6 +128,11 @@ def call(function: str, *arguments: str) -> str:
 def number(value: Decimal | float) -> str:
     """Without an exponent and without the dust of binary fractions."""
     return format(Decimal(str(value)).normalize(), "f")
+
+
+def variable(name: str) -> str:
+    """Of Grafana, in the place of a number."""
+    return f"${name}"
 
 
 def aggregate(function: str, by: Sequence[str], of: str) -> str:

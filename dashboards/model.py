@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 COLUMNS = 24
 
@@ -61,11 +62,10 @@ class Line(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """PromQL. `legend` names labels in double braces; `instant` asks for now alone."""
+    """PromQL. `legend` names labels in double braces."""
 
     expr: str
     legend: str = ""
-    instant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +139,11 @@ class Column:
 class Panel:
     """`description` says what is shown, what it means when it is empty, and what the numbers do not say."""
 
+    is_instant: ClassVar[bool] = False
+    """Whether it asks for now alone: the last value of a range may be hours old."""
     title: str
     description: str
-    unit: Unit = Unit.NONE
+    unit: Unit | None = None
     queries: tuple[Query, ...] | tuple[SqlQuery, ...] = ()
     width: int = 8
     height: int = 8
@@ -160,7 +162,9 @@ class Panel:
 class Stat(Panel):
     """Numbers in large type, one for each series."""
 
-    sparkline: bool = False
+    is_instant: ClassVar[bool] = True
+    width: int = 4
+    height: int = 4
     coloured_background: bool = False
 
 
@@ -174,7 +178,7 @@ class TimeSeries(Panel):
     steps: bool = False
     limits_drawn: bool = False
     """Thresholds as lines."""
-    legend_values: tuple[str, ...] = ("lastNotNull", "max")
+    legend_values: tuple[str, ...] = ("last", "max")
     legend_right: bool = False
 
 
@@ -182,23 +186,28 @@ class TimeSeries(Panel):
 class Gauge(Panel):
     """A value within a known range."""
 
+    is_instant: ClassVar[bool] = True
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarGauge(Panel):
     """Bars side by side, one for each series."""
 
+    is_instant: ClassVar[bool] = True
     is_horizontal: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table(Panel):
-    """The answers of the queries side by side, joined by their labels (all of them, or those of `by`)."""
+    """The answers of the queries side by side, joined by the labels that all of them have."""
 
+    is_instant: ClassVar[bool] = True
+    unit: Unit | None = Unit.NONE
+    """Of columns that have no other."""
     columns: tuple[Column, ...] = ()
     sort_by: str = ""
     """A column's title."""
     descending: bool = False
-    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,12 +219,19 @@ class Heatmap(Panel):
 class StateTimeline(Panel):
     """States as coloured bars over time, by `shown`."""
 
+    unit: Unit | None = Unit.NONE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BarChart(Panel):
-    """One group of bars for each row of a table; `category` is the column that names the rows."""
+    """One group of bars for each row of a table; `category` is the column that names the rows.
 
+    With `series_by` there is one value in a row, and that column says which bar of its group it is.
+    """
+
+    is_instant: ClassVar[bool] = True
     category: str = ""
+    series_by: str = ""
     is_stacked: bool = False
     axis: str = ""
 
@@ -260,6 +276,8 @@ class Variable:
     options: tuple[tuple[str, str], ...] = ()
     """Text and value; the first is chosen at the start."""
     single: bool = False
+    all_value: str = ""
+    """A regular expression for all of them; without it their names stand for them, one by one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ history = typer.Typer(**_GROUP, help="Take numbers out of the history.")
 app.add_typer(history, name="history")
 app.add_typer(slo, name="slo")
 app.add_typer(rules, name="rules")
+dashboards = typer.Typer(**_GROUP, help="Grafana's dashboards: write them.")
+app.add_typer(dashboards, name="dashboards")
 
 Listen = Annotated[
     str | None, typer.Option(help="Where to listen, instead of the configuration's `listen`.", metavar="HOST:PORT")
@@ -244,6 +246,16 @@ def export(  # noqa: PLR0913, PLR0917 (as many as /api/v1/history has, and which
         "where": where or [], "aggregation": aggregation,
     }  # fmt: skip
     run(Place(config, state_dir, database), form, asked)
+
+
+@dashboards.command()
+def build(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where they go.")] = Path("grafana"),
+) -> None:
+    """Write the dashboards as JSON, and Grafana's provisioning of them and of their data sources."""
+    from inferwatch.dashboards import build as run
+
+    run(folder)
 
 
 def main() -> None:

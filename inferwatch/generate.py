@@ -11,6 +11,8 @@ from alerts.rules.slo import slo_groups
 from alerts.rules.text import prometheus_rule, rule_file
 from alerts.slo.published import DEFAULT, json_schema
 from alerts.slo.spec import read
+from dashboards import DASHBOARDS
+from dashboards.files import files
 from inferwatch.reference import pages
 from inferwatch.reference.conditions import conditions_page
 
@@ -29,6 +31,7 @@ def generated() -> dict[str, str]:
         "alerts/generated/conditions-rules.yml": rule_file(condition_groups()),
         "alerts/generated/conditions-prometheusrule.yml": prometheus_rule(condition_groups(), "inferwatch-conditions"),
         "alerts/generated/alertmanager.yml": configuration(teams=["search"], user_labels=["team"]),
+        **{f"dashboards/generated/{name}": text for name, text in files(DASHBOARDS).items()},
     }
 
 

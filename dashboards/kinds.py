@@ -1,0 +1,258 @@
+"""What Grafana 12 wants to know of each kind of panel: its type, options, and how its fields are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dashboards.model import (
+    BarChart,
+    BarGauge,
+    Gauge,
+    Heatmap,
+    Panel,
+    Scatter,
+    SqlQuery,
+    Stat,
+    StateTimeline,
+    Table,
+    Text,
+    TimeSeries,
+)
+
+Json = dict[str, Any]
+
+_LAST: Json = {"calcs": ["lastNotNull"], "fields": "", "values": False}
+_VISIBLE: Json = {"legend": False, "tooltip": False, "viz": False}
+_LINEAR: Json = {"type": "linear"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`custom` belongs to each field; `format` is what targets are asked for."""
+
+    type: str
+    options: Json = field(default_factory=dict)
+    custom: Json = field(default_factory=dict)
+    transformations: tuple[Json, ...] = ()
+    format: str = "time_series"
+    colours: str = "thresholds"
+
+
+def kind_of(panel: Panel) -> Kind:
+    return _KINDS[type(panel)](panel)
+
+
+def _stat(panel: Stat) -> Kind:
+    options = {
+        "colorMode": "background" if panel.coloured_background else "value",
+        "graphMode": "none",
+        "justifyMode": "auto",
+        "orientation": "auto",
+        "percentChangeColorMode": "standard",
+        "reduceOptions": _LAST,
+        "showPercentChange": False,
+        "textMode": "value_and_name" if any(isinstance(q, SqlQuery) or q.legend for q in panel.queries) else "auto",
+        "wideLayout": True,
+    }
+    return Kind("stat", options)
+
+
+def _time_series(panel: TimeSeries) -> Kind:
+    """Where there is no value there is a gap: nulls are never bridged, and the last value of a query is a point."""
+    custom = {
+        "axisColorMode": "text",
+        "axisLabel": panel.axis,
+        "axisPlacement": "auto",
+        "barAlignment": 0,
+        "drawStyle": "bars" if panel.bars else "line",
+        "fillOpacity": 60 if panel.bars else 25 if panel.is_stacked else 0,
+        "gradientMode": "none",
+        "hideFrom": _VISIBLE,
+        "lineInterpolation": "stepAfter" if panel.steps else "linear",
+        "lineWidth": 0 if panel.bars else 2,
+        "pointSize": 4,
+        "scaleDistribution": {"log": 10, "type": "log"} if panel.is_logarithmic else _LINEAR,
+        "showPoints": "auto",
+        "spanNulls": False,
+        "stacking": {"group": "A", "mode": "normal" if panel.is_stacked else "none"},
+        "thresholdsStyle": {"mode": "line" if panel.limits_drawn else "off"},
+    }
+    legend = {
+        "calcs": list(panel.legend_values),
+        "displayMode": "table",
+        "placement": "right" if panel.legend_right else "bottom",
+        "showLegend": True,
+    }
+    options = {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
+    return Kind("timeseries", options, custom, colours="palette-classic")
+
+
+def _gauge(_: Gauge) -> Kind:
+    options = {
+        "minVizHeight": 75,
+        "minVizWidth": 75,
+        "orientation": "auto",
+        "reduceOptions": _LAST,
+        "showThresholdLabels": False,
+        "showThresholdMarkers": True,
+        "sizing": "auto",
+    }
+    return Kind("gauge", options)
+
+
+def _bar_gauge(panel: BarGauge) -> Kind:
+    options = {
+        "displayMode": "basic",
+        "maxVizHeight": 40,
+        "minVizHeight": 16,
+        "minVizWidth": 8,
+        "namePlacement": "auto",
+        "orientation": "horizontal" if panel.is_horizontal else "vertical",
+        "reduceOptions": _LAST,
+        "showUnfilled": True,
+        "sizing": "auto",
+        "valueMode": "color",
+    }
+    return Kind("bargauge", options)
+
+
+def _table(panel: Table) -> Kind:
+    options = {
+        "cellHeight": "sm",
+        "footer": {"show": False, "countRows": False, "fields": "", "reducer": []},
+        "showHeader": True,
+        "sortBy": [{"desc": panel.descending, "displayName": panel.sort_by}] if panel.sort_by else [],
+    }
+    custom = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True, "inspect": False}
+    names = {_field(panel, c.name): c.title for c in panel.columns}
+    chosen = {"id": "filterFieldsByName", "options": {"include": {"names": list(names)}}}
+    order = {name: place for place, name in enumerate(names)}
+    organized = {"id": "organize", "options": {"excludeByName": {}, "indexByName": order, "renameByName": names}}
+    transformations = ({"id": "merge", "options": {}}, chosen, organized)
+    return Kind("table", options, custom, transformations, format="table")
+
+
+def _field(panel: Panel, name: str) -> str:
+    """As Grafana names the value of a query among several, and of a single one."""
+    letters = [chr(ord("A") + place) for place in range(len(panel.queries))]
+    if name not in letters:
+        return name
+    return "Value" if len(letters) == 1 else f"Value #{name}"
+
+
+def _heatmap(panel: Heatmap) -> Kind:
+    options = {
+        "calculate": False,
+        "cellGap": 1,
+        "cellValues": {"unit": "short"},
+        "color": {
+            "exponent": 0.5, "fill": "dark-blue", "mode": "scheme", "reverse": False, "scale": "exponential",
+            "scheme": "Viridis", "steps": 64,
+        },
+        "exemplars": {"color": "rgba(255,0,255,0.7)"},
+        "filterValues": {"le": 1e-9},
+        "legend": {"show": True},
+        "rowsFrame": {"layout": "auto", "value": "observations"},
+        "showValue": "never",
+        "tooltip": {"mode": "single", "showColorScale": True, "yHistogram": True},
+        "yAxis": {"axisPlacement": "left", "reverse": False, "unit": panel.unit},
+    }  # fmt: skip
+    custom = {"hideFrom": _VISIBLE, "scaleDistribution": _LINEAR}
+    return Kind("heatmap", options, custom, format="heatmap")
+
+
+def _state_timeline(_: StateTimeline) -> Kind:
+    options = {
+        "alignValue": "left",
+        "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+        "mergeValues": True,
+        "perPage": 20,
+        "rowHeight": 0.85,
+        "showValue": "auto",
+        "tooltip": {"mode": "single", "sort": "none"},
+    }
+    custom = {"fillOpacity": 80, "hideFrom": _VISIBLE, "insertNulls": False, "lineWidth": 0, "spanNulls": False}
+    return Kind("state-timeline", options, custom)
+
+
+def _bar_chart(panel: BarChart) -> Kind:
+    options = {
+        "barRadius": 0,
+        "barWidth": 0.9,
+        "fullHighlight": False,
+        "groupWidth": 0.8,
+        "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": True},
+        "orientation": "auto",
+        "showValue": "auto",
+        "stacking": "normal" if panel.is_stacked else "none",
+        "tooltip": {"mode": "multi", "sort": "none"},
+        "xField": f"{panel.category}\\{panel.series_by}" if panel.series_by else panel.category,
+        "xTickLabelRotation": 0,
+        "xTickLabelSpacing": 0,
+    }
+    custom = {
+        "axisColorMode": "text",
+        "axisLabel": panel.axis,
+        "axisPlacement": "auto",
+        "fillOpacity": 80,
+        "gradientMode": "none",
+        "hideFrom": _VISIBLE,
+        "lineWidth": 1,
+        "scaleDistribution": _LINEAR,
+        "thresholdsStyle": {"mode": "off"},
+    }
+    matrix = {"columnField": panel.series_by, "rowField": panel.category, "valueField": "Value"}
+    transformations = ({"id": "groupingToMatrix", "options": matrix},) if panel.series_by else ()
+    return Kind("barchart", options, custom, transformations, format="table", colours="palette-classic")
+
+
+def _scatter(panel: Scatter) -> Kind:
+    """For each value of the label that colours a frame of its own, whose two fields are set against each other."""
+    x, y = ({"matcher": {"id": "byName", "options": title}} for title in (panel.x_title, panel.y_title))
+    options = {
+        "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": True},
+        "mapping": "auto",
+        "series": [{"x": x, "y": y}],
+        "tooltip": {"mode": "single", "sort": "none"},
+    }
+    custom = {
+        "axisPlacement": "auto",
+        "fillOpacity": 70,
+        "hideFrom": _VISIBLE,
+        "pointShape": "circle",
+        "pointSize": {"fixed": 6},
+        "pointStrokeWidth": 1,
+        "scaleDistribution": _LINEAR,
+        "show": "points",
+    }
+    names = {"Value #A": panel.x_title, "Value #B": panel.y_title}
+    transformations: tuple[Json, ...] = (
+        {"id": "merge", "options": {}},
+        {"id": "organize", "options": {"excludeByName": {}, "indexByName": {}, "renameByName": names}},
+        {
+            "id": "partitionByValues",
+            "options": {"fields": [panel.colour_by], "keepFields": False, "naming": {"asLabels": False}},
+        },
+    )
+    return Kind("xychart", options, custom, transformations, format="table", colours="palette-classic")
+
+
+def _text(panel: Text) -> Kind:
+    code = {"language": "plaintext", "showLineNumbers": False, "showMiniMap": False}
+    return Kind("text", {"code": code, "content": panel.content, "mode": "markdown"})
+
+
+_KINDS: Mapping[type[Panel], Callable[[Any], Kind]] = {
+    Stat: _stat,
+    TimeSeries: _time_series,
+    Gauge: _gauge,
+    BarGauge: _bar_gauge,
+    Table: _table,
+    Heatmap: _heatmap,
+    StateTimeline: _state_timeline,
+    BarChart: _bar_chart,
+    Scatter: _scatter,
+    Text: _text,
+}
