@@ -5,13 +5,12 @@ from __future__ import annotations
 from alerts.burn import DAY, MINUTE
 from alerts.conditions.condition import Condition, Limit
 from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
+from alerts.rules.known import BY_SCRAPING
 from exporters.findings import OF_NOTHING
 from exporters.rhythm import STICKS
 from exporters.schema import IDENTITY, Scope
 
 TARGET = IDENTITY[Scope.TARGET]
-SCRAPED = ("job", "instance", "pod", "container", "endpoint")
-"""Labels that Prometheus and its operator add, which say how a server is read and not what it is."""
 STICKS_WHEN_IDLE = Now(
     "llm_field_info", (Match("field", ("llm_requests_running",)), Match("reason", (STICKS,), "holds"))
 )
@@ -200,7 +199,7 @@ _ASIDE = Match("state", ("draining", "sleeping", "starting"))
 _LOAD_WINDOW = Limit("running and waiting requests, mean over", 15 * MINUTE, "seconds", "long requests even out")
 _APART = Limit("the busiest replica, times the idlest, above", 3, "", "less is chance, or different GPUs")
 _BUSY = Limit("and above", 16, "", "with less load it does not matter where it is")
-_OF_ONE_REPLICA = ("node", *SCRAPED, "server", "engine")
+_OF_ONE_REPLICA = ("node", "server", "engine", *sorted(BY_SCRAPING))
 """What replicas differ in. Whatever else a fleet labels servers with tells apart what shares no load: environments,
 clusters, teams."""
 

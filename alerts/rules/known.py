@@ -18,7 +18,8 @@ _OF_PROMETHEUS: Catalogue = {
     "ALERTS": frozenset({"alertname", "alertstate"}),
     "ALERTS_FOR_STATE": frozenset({"alertname"}),
 }
-_BY_SCRAPING = frozenset({"job", "instance"})
+BY_SCRAPING = frozenset({"job", "instance", "pod", "container", "endpoint"})
+"""Labels that Prometheus and its operator add: they say how a server is read, and not what it is."""
 _WITH_LABELS_OF_RULES = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 
 
@@ -37,7 +38,7 @@ class Expression:
 
 
 def of_schema(user_labels: Iterable[str] = ()) -> Catalogue:
-    own = frozenset(user_labels) | _BY_SCRAPING
+    own = frozenset(user_labels) | BY_SCRAPING
     found: dict[str, frozenset[str]] = {}
     for metric in schema.METRICS.values():
         labels = frozenset({*schema.IDENTITY[metric.scope], *metric.labels}) | own
@@ -71,11 +72,11 @@ def _of(e: Expression, catalogue: Catalogue, made: set[str], every: list[Express
 
 def _labels_of(metric: str, known: Catalogue, all_labels: frozenset[str]) -> frozenset[str]:
     labels = frozenset[str]() if metric in _WITH_LABELS_OF_RULES else known.get(metric, frozenset())
-    return (labels or all_labels) | _BY_SCRAPING
+    return (labels or all_labels) | BY_SCRAPING
 
 
 def _all_labels(known: Catalogue, every: list[Expression]) -> frozenset[str]:
-    return frozenset().union(_BY_SCRAPING, *known.values(), *(e.labels for e in every))
+    return frozenset().union(BY_SCRAPING, *known.values(), *(e.labels for e in every))
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

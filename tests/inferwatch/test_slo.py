@@ -93,7 +93,7 @@ def test_the_rules_are_those_of_objectives_and_of_conditions(inferwatch: Command
 
 def test_rules_that_name_what_there_is_are_good(inferwatch: Command) -> None:
     ran = inferwatch(
-        "rules", "check", *(str(path) for path in sorted((ROOT / "alerts" / "generated").glob("slo-*.yml")))
+        "rules", "check", *(str(path) for path in sorted((ROOT / "alerts" / "generated").glob("*rule*.yml")))
     )
     assert (ran.status, ran.err) == (0, "")
     assert ran.out.endswith("every metric and label is there\n")
