@@ -22,6 +22,13 @@ BY_SCRAPING = frozenset({"job", "instance", "pod", "container", "endpoint"})
 """Labels that Prometheus and its operator add: they say how a server is read, and not what it is."""
 _WITH_LABELS_OF_RULES = frozenset({"ALERTS", "ALERTS_FOR_STATE"})
 
+_OCCASIONAL = {
+    "llm_probe_": "no server has a `synthetic_request`",
+    "inferwatch_finding": "there only while something is found",
+    "inferwatch_gpu_finding": "there only while something is found",
+    "inferwatch_history_": "no monitor is scraped",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Expression:
@@ -47,6 +54,29 @@ def of_schema(user_labels: Iterable[str] = ()) -> Catalogue:
         else:
             found[metric.name] = labels
     return found
+
+
+def family(name: str) -> str:
+    """The metric of the schema that a series of this name is of."""
+    parts = (name.removesuffix(part) for part in _PARTS if name.endswith(part))
+    return next((metric for metric in parts if metric in schema.METRICS), name)
+
+
+def lacking(told: Mapping[str, str], live: Catalogue) -> dict[str, str]:
+    """Metrics of the schema that a healthy fleet may be without, and why; `told` is what its servers say of fields.
+
+    Of an engine's metric that no server has, and that none says why it lacks it, something is wrong.
+    """
+    there = {family(name) for name in live}
+    missing = [metric for metric in schema.METRICS.values() if metric.name not in there]
+    reasons = {metric.name: told.get(metric.name) or _occasional(metric) for metric in missing}
+    return {name: why for name, why in reasons.items() if why}
+
+
+def _occasional(metric: schema.Metric) -> str:
+    if metric.scope is schema.Scope.GPU:
+        return "no GPU is watched that tells it"
+    return next((why for start, why in _OCCASIONAL.items() if metric.name.startswith(start)), "")
 
 
 def problems(expressions: Iterable[Expression], catalogue: Catalogue, where: str = "of the schema") -> list[str]:

@@ -127,6 +127,8 @@ llm_up{{node="n",server="s"}} 1 {now}
 # TYPE llm_server_info gauge
 llm_server_info{{node="n",server="s",framework="vllm",model="m"}} 1 {now}
 llm_server_info{{node="n",server="t",framework="sglang",model="other"}} 1 {now}
+# TYPE llm_field_info gauge
+llm_field_info{{node="n",server="s",field="llm_queue_time_seconds",quality="unavailable",reason="too old"}} 1 {now}
 # TYPE llm_latency_native_bounds_info gauge
 llm_latency_native_bounds_info{{node="n",server="s",framework="vllm",model="m",phase="ttft",bounds="0.5,2.0"}} 1 {now}
 llm_latency_native_bounds_info{{node="n",server="t",framework="sglang",model="other",phase="ttft",bounds="4.0"}} 1 {now}
@@ -143,7 +145,7 @@ def test_with_a_prometheus_the_bounds_and_series_that_there_really_are_count(
         "- {name: a, objective: 99%, indicator: {latency: {phase: ttft, below: 1s}}, select: {model: m}}\n"
         "- {name: b, objective: 99%, indicator: {availability: {}}, select: {model: mm}}\n"
     )
-    expression = "llm_up + llm_requests_running"
+    expression = "llm_up + llm_requests_running + llm_queue_time_seconds_sum + gpu_up + llm_probe_success"
     (tmp_path / "rules.yml").write_text(f"groups: [{{name: g, rules: [{{alert: A, expr: '{expression}'}}]}}]")
     prometheus = Prometheus("", tmp_path)
     prometheus.load(tmp_path / "now.txt")
@@ -156,6 +158,12 @@ def test_with_a_prometheus_the_bounds_and_series_that_there_really_are_count(
         "slos[1] b: selects no server that there was within the last hour",
     ]
     assert rules.status == 1
+    assert rules.out.splitlines() == [
+        f"gpu_up: no series at {prometheus.url}: no GPU is watched that tells it",
+        f"llm_probe_success: no series at {prometheus.url}: no server has a `synthetic_request`",
+        f"llm_queue_time_seconds_sum: no series at {prometheus.url}: too old",
+    ]
+    assert len(rules.err.splitlines()) == 1
     told = f"g: A: llm_requests_running: no metric at {prometheus.url}"
     assert rules.err.startswith(f"inferwatch: {tmp_path}/rules.yml: {told}")
 
