@@ -33,6 +33,8 @@ _OF_OURSELVES = "what the product says of itself is not kept: scrape /metrics"
 class GaugeColumns:
     """Mean and maximum of the readings in the window, and how many those were where not all of the row had one.
 
+    The maximum is NULL where it is the mean: most gauges stand still most of the time.
+
     `label` is the own label's value, "" where the metric has no own label.
     """
 
@@ -134,6 +136,8 @@ COLUMNS: Mapping[Scope, tuple[Column, ...]] = {
     )
 }
 """Of each kind of series, in the order of its tables."""
+MEANS = {c.maximum: c.average for columns in COLUMNS.values() for c in columns if isinstance(c, GaugeColumns)}
+"""By the column of the maximum, for which they stand where it is NULL."""
 
 
 def column_names(columns: Iterable[Column]) -> list[str]:

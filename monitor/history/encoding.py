@@ -2,13 +2,12 @@
 
 A value is a sequence of parts, one for each set of native bounds that occurred in the minute. A part is
 
-    varint  id of the bounds << 2 | has sum << 1 | counts are floats
-    varint  number of non-empty buckets
-    for each non-empty bucket: varint buckets skipped before it, then its count (varint or 8-byte float)
-    8 bytes sum, where there is one
+    varint  id of the bounds << 2 | how the sum is written: 0 not at all, 1 as a varint, 2 as a float
+    varint  number of buckets << 1 | counts are floats
+    where there are buckets: varint empty buckets before them, their counts (varints or floats), the sum
 
-with counts per bucket (not cumulative), floats little-endian. An idle minute is a part without buckets: observed, and
-nothing happened. NULL is "not observed".
+with counts per bucket (not cumulative), from the first to the last that is not empty; floats are little-endian, of 8
+bytes. An idle minute is a part without buckets: observed, and nothing happened. NULL is "not observed".
 """
 
 from __future__ import annotations
@@ -17,62 +16,83 @@ import math
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
-from operator import sub
+from itertools import accumulate, repeat
+from operator import add, sub
 
 from exporters.histogram import Histogram
 
+NO_SUM, WHOLE_SUM, FLOAT_SUM = range(3)
+
 _FLOAT = struct.Struct("<d")
-_HAS_SUM, _FLOATS = 2, 1
+MORE = 0x80
+"""Set in each byte of a varint but the last."""
+_LARGEST_WHOLE = 2**53
+"""Up to which a float holds every whole number."""
 
 
 def encode(parts: Iterable[tuple[int, Histogram]]) -> bytes:
     """Each part with the id of its bounds."""
     out = bytearray()
     for bounds_id, histogram in parts:
-        _encode_part(out, bounds_id, histogram)
+        counts = histogram.counts
+        _put_part(out, bounds_id, list(map(sub, counts, (0.0, *counts))), histogram.sum)
     return bytes(out)
 
 
-def _encode_part(out: bytearray, bounds_id: int, histogram: Histogram) -> None:
-    per_bucket = map(sub, histogram.counts, (0.0, *histogram.counts))
-    _put_part(out, bounds_id, [each for each in enumerate(per_bucket) if each[1]], histogram.sum)
-
-
-def _put_part(out: bytearray, bounds_id: int, filled: Sequence[tuple[int, float]], total: float | None) -> None:
-    """`filled` has index and count of each bucket that is not empty, in their order."""
-    floats = any([count % 1 for _, count in filled])  # noqa: C419 (a generator takes twice as long)
-    has_sum = bool(filled) and total is not None
-    _put_varint(out, bounds_id << 2 | has_sum * _HAS_SUM | floats * _FLOATS)
-    _put_varint(out, len(filled))
-    (_put_floats if floats else _put_whole)(out, filled)
-    if has_sum:
+def _put_part(out: bytearray, bounds_id: int, per_bucket: Sequence[float], total: float | None) -> None:
+    first, end = _filled(per_bucket)
+    written = _written(total) if end else NO_SUM
+    _put_varint(out, bounds_id << 2 | written)
+    if not end:
+        out.append(0)
+        return
+    counts = per_bucket[first:end]
+    whole = _whole(counts)
+    _put_varint(out, len(counts) << 1 | (whole is None))
+    _put_varint(out, first)
+    if whole is None:
+        out += struct.pack(f"<{len(counts)}d", *counts)
+    else:
+        _put_varints(out, whole)
+    if written == WHOLE_SUM:
+        _put_varint(out, int(total or 0))
+    elif written == FLOAT_SUM:
         out += _FLOAT.pack(total)
 
 
-def _put_floats(out: bytearray, filled: Iterable[tuple[int, float]]) -> None:
-    next_index = 0
-    for i, count in filled:
-        _put_varint(out, i - next_index)
-        out += _FLOAT.pack(count)
-        next_index = i + 1
+def _filled(per_bucket: Sequence[float]) -> tuple[int, int]:
+    """Where the buckets begin that are not empty, and where they end: at 0 if there are none."""
+    end = len(per_bucket)
+    while end and not per_bucket[end - 1]:
+        end -= 1
+    first = 0
+    while first < end and not per_bucket[first]:
+        first += 1
+    return first, end
 
 
-def _put_whole(out: bytearray, filled: Iterable[tuple[int, float]]) -> None:
-    """Writing spends its time here: a number of one byte, as most are, costs no call of ours."""
-    append = out.append
-    next_index = 0
-    for i, count in filled:
-        skipped, whole = i - next_index, int(count)
-        next_index = i + 1
-        if skipped < 0x80:
-            append(skipped)
-        else:
-            _put_varint(out, skipped)
-        if whole < 0x80:
-            append(whole)
-        else:
-            _put_varint(out, whole)
+def _written(total: float | None) -> int:
+    if total is None:
+        return NO_SUM
+    return WHOLE_SUM if total % 1 == 0 and 0 <= total <= _LARGEST_WHOLE else FLOAT_SUM
+
+
+def _whole(counts: Sequence[float]) -> list[int] | None:
+    """None of counts that are something else."""
+    try:
+        whole = list(map(int, counts))
+    except (OverflowError, ValueError):
+        return None
+    return whole if whole == counts and min(whole) >= 0 and max(whole) <= _LARGEST_WHOLE else None
+
+
+def _put_varints(out: bytearray, numbers: Sequence[int]) -> None:
+    """Writing spends its time here: numbers of one byte each, as they mostly are, go at once."""
+    if max(numbers) < MORE:
+        out += bytes(numbers)
+        return
+    for number in numbers:
+        _put_varint(out, number)
 
 
 def decode(data: bytes, bounds: Mapping[int, tuple[float, ...]]) -> list[Histogram]:
@@ -81,13 +101,10 @@ def decode(data: bytes, bounds: Mapping[int, tuple[float, ...]]) -> list[Histogr
 
 
 def _decode_parts(data: bytes, bounds: Mapping[int, tuple[float, ...]]) -> Iterator[Histogram]:
-    at = 0
-    while at < len(data):
-        head, at = _varint(data, at)
-        counts: dict[int, float] = {}
-        total, at = _add_part(data, at, head, counts)
-        native = bounds[head >> 2]
-        per_bucket = (counts.get(index, 0) for index in range(len(native) + 1))
+    for bounds_id, first, counts, total in _parts(data):
+        native = bounds[bounds_id]
+        behind = len(native) + 1 - first - len(counts)
+        per_bucket = (*repeat(0, first), *counts, *repeat(0, behind))
         yield Histogram(native, tuple(map(float, accumulate(per_bucket))), total)
 
 
@@ -96,20 +113,25 @@ def merge(values: Iterable[bytes]) -> bytes:
 
     Each set of bounds keeps its own part, in order of first sight. A sum that is not known of one is not known of all.
     """
-    counts: defaultdict[int, dict[int, float]] = defaultdict(dict)
+    added: defaultdict[int, list[float]] = defaultdict(list)
     sums: defaultdict[int, list[float | None]] = defaultdict(list)
     for data in values:
-        at = 0
-        while at < len(data):
-            head, at = _varint(data, at)
-            total, at = _add_part(data, at, head, counts[head >> 2])
-            sums[head >> 2].append(total)
+        for bounds_id, first, counts, total in _parts(data):
+            _add(added[bounds_id], first, counts)
+            sums[bounds_id].append(total)
     out = bytearray()
-    for bounds_id, of_bounds in counts.items():
+    for bounds_id, per_bucket in added.items():
         known = [total for total in sums[bounds_id] if total is not None]
         total = known_sum(known) if len(known) == len(sums[bounds_id]) else None
-        _put_part(out, bounds_id, sorted(of_bounds.items()), total)
+        _put_part(out, bounds_id, per_bucket, total)
     return bytes(out)
+
+
+def _add(added: list[float], first: int, counts: Sequence[float]) -> None:
+    end = first + len(counts)
+    if end > len(added):
+        added += [0] * (end - len(added))
+    added[first:end] = map(add, added[first:end], counts)
 
 
 def known_sum(values: Iterable[float]) -> float | None:
@@ -121,54 +143,62 @@ def known_sum(values: Iterable[float]) -> float | None:
     return total if math.isfinite(total) else None
 
 
-def _add_part(data: bytes, at: int, head: int, counts: dict[int, float]) -> tuple[float | None, int]:
-    """Adds up by bucket; returns the part's sum, and where it ends."""
-    length, at = _varint(data, at)
-    at = (_add_floats if head & _FLOATS else _add_whole)(data, at, length, counts)
-    if head & _HAS_SUM:
-        return _FLOAT.unpack_from(data, at)[0], at + 8
-    return None if length else 0.0, at
+def _parts(data: bytes) -> Iterator[tuple[int, int, Sequence[float], float | None]]:
+    """Of each part the id of its bounds, the first bucket that is not empty, counts from there on, and the sum."""
+    at = 0
+    while at < len(data):
+        head, at = _varint(data, at)
+        length, at = _varint(data, at)
+        if not length:
+            yield head >> 2, 0, (), 0.0
+            continue
+        first, at = _varint(data, at)
+        counts, at = (_floats if length & 1 else _varints)(data, at, length >> 1)
+        total, at = _sum(data, at, head & 3)
+        yield head >> 2, first, counts, total
 
 
-def _add_floats(data: bytes, at: int, length: int, counts: dict[int, float]) -> int:
-    index = -1
-    for _ in range(length):
-        skipped, at = _varint(data, at)
-        index += skipped + 1
-        counts[index] = counts.get(index, 0) + _FLOAT.unpack_from(data, at)[0]
-        at += 8
-    return at
+def _floats(data: bytes, at: int, many: int) -> tuple[Sequence[float], int]:
+    return struct.unpack_from(f"<{many}d", data, at), at + many * _FLOAT.size
 
 
-def _add_whole(data: bytes, at: int, length: int, counts: dict[int, float]) -> int:
-    """Roll-ups spend their time here: a number of one byte, as most are, costs no call."""
-    index = -1
-    for _ in range(length):
-        skipped = data[at]
-        at += 1
-        if skipped >= 0x80:
-            skipped, at = _varint(data, at - 1)
-        count = data[at]
-        at += 1
-        if count >= 0x80:
-            count, at = _varint(data, at - 1)
-        index += skipped + 1
-        counts[index] = counts.get(index, 0) + count
-    return at
+def _varints(data: bytes, at: int, many: int) -> tuple[Sequence[float], int]:
+    """Roll-ups spend their time here."""
+    found: Sequence[int] = data[at : at + many]
+    if max(found) < MORE:
+        return found, at + many
+    found = []
+    for _ in range(many):
+        number, at = _varint(data, at)
+        found.append(number)
+    return found, at
+
+
+def _sum(data: bytes, at: int, written: int) -> tuple[float | None, int]:
+    if written == FLOAT_SUM:
+        return _FLOAT.unpack_from(data, at)[0], at + _FLOAT.size
+    if written == WHOLE_SUM:
+        total, at = _varint(data, at)
+        return float(total), at
+    return None, at
 
 
 def _put_varint(out: bytearray, number: int) -> None:
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
+    while number >= MORE:
+        out.append(number & 0x7F | MORE)
         number >>= 7
     out.append(number)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
+    number = data[at]
+    if number < MORE:  # as mostly
+        return number, at + 1
+    number, shift = number & 0x7F, 7
     while True:
+        at += 1
         byte = data[at]
         number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return number, at
+        if byte < MORE:
+            return number, at + 1
+        shift += 7

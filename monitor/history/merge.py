@@ -6,7 +6,6 @@ histograms are added bucket by bucket. Quantiles do not merge: they are taken fr
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -24,6 +23,7 @@ from monitor.history.columns import (
 )
 from monitor.history.encoding import known_sum
 from monitor.history.encoding import merge as merge_encoded
+from monitor.history.storable import as_json
 
 Rows = Mapping[str, Sequence[Any]]
 """One series' rows in order of time, column by column."""
@@ -49,13 +49,13 @@ def _merged(column: Column, rows: Rows) -> tuple[Any, ...]:
         return (known_sum(known),)
     if isinstance(column, HistogramColumn):
         return (merge_encoded(known),)
-    return (json.dumps(_added(known), sort_keys=True),)
+    return (as_json(_added(known)),)
 
 
 def _gauge(column: GaugeColumns, rows: Rows) -> tuple[Any, ...]:
     given = zip(*(rows[name] for name in (*column.names, "samples")), strict=True)
     read = [
-        (mean, maximum, samples if readings is None else readings)
+        (mean, mean if maximum is None else maximum, samples if readings is None else readings)
         for mean, maximum, readings, samples in given
         if mean is not None and math.isfinite(mean)
     ]
@@ -67,7 +67,8 @@ def _gauge(column: GaugeColumns, rows: Rows) -> tuple[Any, ...]:
     if total is None:
         return None, None, None
     # Rounding lifts no mean above the largest reading.
-    return min(total / count, maximum), maximum, None if count == sum(rows["samples"]) else count
+    average = min(total / count, maximum)
+    return average, None if maximum == average else maximum, None if count == sum(rows["samples"]) else count
 
 
 def _added(increases: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -1,27 +1,28 @@
-"""Adds up tens of thousands of encoded histograms at once: all are decoded side by side, field by field.
+"""Adds up tens of thousands of encoded histograms at once: all are decoded side by side, part by part.
 
 `encoding` says how they are packed, and its `decode` tells the same of each by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.history.encoding import FLOAT_SUM, MORE, WHOLE_SUM
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_HAS_SUM, _FLOATS = 2, 1
-_LONGEST = 8
-"""Bytes that a field is read by at once: those of a float."""
+_FLOAT = 8
+"""Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Buckets:
-    """Non-empty buckets, in parallel: to which cell they belong, the bounds they lie between, and what is in them."""
+    """In parallel: to which cell they belong, the bounds they lie between, and what is in them. Some may be empty."""
 
     cell: Ints
     bounds_id: Ints
@@ -59,15 +60,13 @@ def _added(found: _Buckets, chosen: NDArray[np.bool_], bounds: tuple[float, ...]
 
 def _buckets(values: Sequence[bytes], cells: Ints) -> _Buckets:
     lengths = np.fromiter(map(len, values), np.int64, len(values))
-    ends = np.cumsum(lengths)
+    end = np.cumsum(lengths)
+    at, cell = end - lengths, cells
     reader = _Reader(b"".join(values))
-    parts = []
-    at, end, cell = ends - lengths, ends, cells
+    parts: list[tuple[Ints, Ints, Ints, Floats]] = []
     while len(at):
         at, end, cell = (each[at < end] for each in (at, end, cell))
-        at, order, of_parts = reader.parts(at, cell)
-        end, cell = end[order], cell[order]
-        parts += of_parts
+        parts += reader.parts(at, cell)
     if not parts:
         nothing = np.zeros(0, np.int64)
         return _Buckets(nothing, nothing, nothing, np.zeros(0))
@@ -76,49 +75,68 @@ def _buckets(values: Sequence[bytes], cells: Ints) -> _Buckets:
 
 
 class _Reader:
+    """What takes `at` moves it behind what was read."""
+
     def __init__(self, data: bytes) -> None:
-        self._bytes = np.frombuffer(data + bytes(_LONGEST), np.uint8)
+        self._bytes = np.frombuffer(data, np.uint8)
+        self._last = np.flatnonzero(self._bytes < MORE)
+        """Bytes that end a varint, if they are in one."""
 
-    def parts(self, at: Ints, cells: Ints) -> tuple[Ints, Ints, list[tuple[Ints, Ints, Ints, Floats]]]:
-        """One part of each value: where the next begins, in which order, and the buckets that are filled."""
-        head, filled = self._varints(at), self._varints(at)
-        # Those with most buckets first, so that whoever still has some are the first ones.
-        order = np.argsort(-filled, kind="stable")
-        at, cells, head, filled = at[order], cells[order], head[order], filled[order]
-        index = np.full(len(at), -1)
-        found = []
-        for n in range(int(filled[0]) if len(filled) else 0):
-            some = slice(0, int(np.searchsorted(-filled, -n, side="left")))
-            index[some] += self._varints(at[some]) + 1
-            count = self._counts(at[some], head[some] & _FLOATS != 0)
-            found.append((cells[some], head[some] >> 2, index[some].copy(), count))
-        at += np.where(head & _HAS_SUM, _LONGEST, 0)
-        return at, order, found
+    def parts(self, at: Ints, cells: Ints) -> Iterator[tuple[Ints, Ints, Ints, Floats]]:
+        """The buckets of one part of each value."""
+        head, length = self._varints(at), self._varints(at)
+        filled = np.flatnonzero(length)
+        begin, head, length = at[filled], head[filled], length[filled]
+        first = self._varints(begin)
+        for read, of in ((self._whole, length & 1 == 0), (self._floats, length & 1 == 1)):
+            if of.any():
+                many, of_kind = length[of] >> 1, begin[of]
+                counts = read(of_kind, many)
+                begin[of] = of_kind
+                bucket = np.repeat(first[of], many) + _within(many)
+                yield np.repeat(cells[filled][of], many), np.repeat(head[of] >> 2, many), bucket, counts
+        at[filled] = self._behind_sums(begin, head & 3)
 
-    def _counts(self, at: Ints, as_floats: NDArray[np.bool_]) -> Floats:
-        if not as_floats.any():
-            return self._varints(at).astype(np.float64)
-        counts, whole = np.empty(len(at)), ~as_floats
-        of_whole, of_floats = at[whole], at[as_floats]
-        counts[whole], counts[as_floats] = self._varints(of_whole), self._floats(of_floats)
-        at[whole], at[as_floats] = of_whole, of_floats
-        return counts
+    def _whole(self, at: Ints, many: Ints) -> Floats:
+        """So many varints from each place on."""
+        number = np.searchsorted(self._last, at)
+        which = np.repeat(number, many) + _within(many)
+        last = self._last[which]
+        start = self._last[which - 1] + 1
+        start[np.cumsum(many) - many] = at
+        at[:] = self._last[number + many - 1] + 1
+        return self._numbers(start, last).astype(np.float64)
 
-    def _floats(self, at: Ints) -> Floats:
-        """Moves `at` behind them."""
-        read: Floats = self._bytes[at[:, None] + np.arange(_LONGEST)].view("<f8")[:, 0].astype(np.float64)
-        at += _LONGEST
+    def _floats(self, at: Ints, many: Ints) -> Floats:
+        """So many floats from each place on."""
+        start = np.repeat(at, many) + _within(many) * _FLOAT
+        at += many * _FLOAT
+        read: Floats = self._bytes[start[:, None] + np.arange(_FLOAT)].view("<f8")[:, 0].astype(np.float64)
         return read
 
+    def _behind_sums(self, at: Ints, written: Ints) -> Ints:
+        behind = np.where(written == FLOAT_SUM, at + _FLOAT, at)
+        whole = written == WHOLE_SUM
+        behind[whole] = self._last[np.searchsorted(self._last, at[whole])] + 1
+        return behind
+
     def _varints(self, at: Ints) -> Ints:
-        """Moves `at` behind them."""
-        byte = self._bytes[at]
-        at += 1
-        number = (byte & 0x7F).astype(np.int64)
-        more, shift = np.flatnonzero(byte & 0x80), 7
+        """One from each place on."""
+        last = self._last[np.searchsorted(self._last, at)]
+        read = self._numbers(at, last)
+        at[:] = last + 1
+        return read
+
+    def _numbers(self, start: Ints, last: Ints) -> Ints:
+        number = (self._bytes[start] & (MORE - 1)).astype(np.int64)
+        more, shift = np.flatnonzero(start < last), 7
         while len(more):
-            byte = self._bytes[at[more]]
-            at[more] += 1
-            number[more] |= (byte & 0x7F).astype(np.int64) << shift
-            more, shift = more[byte & 0x80 != 0], shift + 7
+            byte = self._bytes[start[more] + shift // 7]
+            number[more] |= (byte & (MORE - 1)).astype(np.int64) << shift
+            more, shift = more[byte >= MORE], shift + 7
         return number
+
+
+def _within(many: Ints) -> Ints:
+    """0, 1, … for each of these: what repeats is counted."""
+    return np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)

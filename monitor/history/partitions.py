@@ -16,6 +16,14 @@ from monitor.history.trouble import is_worth_repeating
 
 DAY = Tier.DAY.seconds
 _NAME = re.compile(r"(?P<table>\w+)_p(?P<day>\d{8})")
+_COLUMNS = """
+    SELECT string_agg(
+        format('%I %s%s', attname, format_type(atttypid, atttypmod), CASE WHEN attnotnull THEN ' NOT NULL' END),
+        ', ' ORDER BY attnotnull DESC, attlen DESC, attnum
+    )
+    FROM pg_attribute WHERE attrelid = to_regclass(:parent) AND attnum > 0 AND NOT attisdropped
+"""
+"""The parent's, the longest first: a row has no gaps then between what is aligned to 4 and to 8 bytes."""
 _LOCK_TIMEOUT = "2s"
 _ATTEMPTS = 5
 _LOCK_NOT_AVAILABLE = "55P03"
@@ -72,7 +80,8 @@ def make_partitions(engine: Engine, wanted: Iterable[Partition]) -> None:
 def _make(connection: Connection, partition: Partition) -> None:
     """Attached rather than made in place: that does not wait for questions that run, nor they for it."""
     name, table, end = partition.name, partition.table, partition.start + DAY
-    connection.exec_driver_sql(f"CREATE TABLE {name} (LIKE {table} INCLUDING DEFAULTS INCLUDING CONSTRAINTS)")
+    columns = connection.scalar(text(_COLUMNS), {"parent": table})
+    connection.exec_driver_sql(f"CREATE TABLE {name} ({columns})")
     connection.exec_driver_sql(
         f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES FROM ({partition.start}) TO ({end})"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,7 @@ from exporters.schema import IDENTITY, Scope
 from monitor.history.columns import COLUMNS, Column, CounterColumn, GaugeColumns, HistogramColumn
 from monitor.history.encoding import encode
 from monitor.history.minutes import Minute
-from monitor.history.storable import storable
-
-_as_json = json.JSONEncoder(sort_keys=True).encode
+from monitor.history.storable import as_json, storable
 
 BoundsId = Callable[[tuple[float, ...]], int]
 
@@ -41,7 +38,8 @@ def _gauge(key: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
     mean = minute.gauges.get(key)
     if mean is None:
         return None, None, None
-    return mean.average, mean.maximum, None if mean.count == minute.samples else mean.count
+    average, maximum = mean.average, mean.maximum
+    return average, None if maximum == average else maximum, None if mean.count == minute.samples else mean.count
 
 
 def _counter(key: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
@@ -50,7 +48,7 @@ def _counter(key: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
 
 def _open_counter(metric: Any, minute: Minute, _bounds_id: BoundsId) -> tuple[Any, ...]:
     by_label = {storable(label): value for (name, label), value in minute.counters.items() if name == metric}
-    return (_as_json(by_label) if by_label else None,)
+    return (as_json(by_label) if by_label else None,)
 
 
 def _histogram(phase: Any, minute: Minute, bounds_id: BoundsId) -> tuple[Any, ...]:

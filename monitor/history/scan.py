@@ -18,15 +18,18 @@ from sqlalchemy import (
     Select,
     Text,
     bindparam,
+    func,
     literal_column,
     select,
 )
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from exporters.schema import Scope
 from monitor.history import tables
 from monitor.history.cells import Columns
+from monitor.history.columns import MEANS
 from monitor.history.packed import Ints
 from monitor.history.planning import Span
 from monitor.history.postgres import is_postgres
@@ -61,7 +64,7 @@ def scan(connection: Connection, scope: Scope, spans: Iterable[Span], names: Seq
 
 def _wanted(scope: Scope, tier: Tier, names: Sequence[str], ids: Sequence[int]) -> Select[Any]:
     c = rows_table(scope, tier).c
-    wanted = select(*(_readable(c[name]) for name in (*KEY, *names)))
+    wanted = select(*(_readable(c, name) for name in (*KEY, *names)))
     # Spelled out once: as parameters they would be put together anew for each slice.
     of_these = c.series_id.bool_op("IN")(literal_column(f"({', '.join(map(str, ids))})"))
     return wanted.where(of_these, c.start >= bindparam("since"), c.start < bindparam("until"))
@@ -81,9 +84,11 @@ def _read(connection: Connection, wanted: Select[Any], within: dict[str, int], c
         result.close()
 
 
-def _readable(column: ColumnElement[Any]) -> ColumnElement[Any]:
+def _readable(c: ReadOnlyColumnCollection[str, Any], name: str) -> ColumnElement[Any]:
     """JSON as its text: one driver would parse it, the other would not."""
-    return sql_cast(column, Text) if isinstance(column.type, JSON) else column
+    if name in MEANS:
+        return func.coalesce(c[name], c[MEANS[name]])
+    return sql_cast(c[name], Text) if isinstance(c[name].type, JSON) else c[name]
 
 
 def _array(values: Sequence[Any], kind: object) -> np.ndarray[Any, Any]:

@@ -47,7 +47,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def rows(of: Stored, table: str) -> dict[tuple[str, int], Row]:
-    """By identity and window start; histograms decoded, so that ids of bounds do not matter."""
+    """By identity and window start; histograms decoded, so that ids of bounds do not matter; maxima always told."""
     with connected(of) as connection:
         bounds = {
             row["id"]: tuple(map(float, row["bounds"].split(",")))
@@ -57,8 +57,14 @@ def rows(of: Stored, table: str) -> dict[tuple[str, int], Row]:
         found = {}
         for row in asked(connection, f"SELECT * FROM {table}"):
             key = series[row.pop("series_id")], row.pop("start")
-            found[key] = {name: _decoded(name, value, bounds) for name, value in row.items()}
+            found[key] = {name: _decoded(name, value, bounds) for name, value in (row | _maxima(row)).items()}
     return {key: found[key] for key in sorted(found)}
+
+
+def _maxima(row: Row) -> Row:
+    """NULL where they are the mean."""
+    names = [name for name, value in row.items() if name.endswith("_max") and value is None]
+    return {name: row[f"{name.removesuffix('_max')}_avg"] for name in names}
 
 
 def _decoded(name: str, value: Any, bounds: dict[int, tuple[float, ...]]) -> Any:

@@ -41,10 +41,26 @@ def test_an_idle_minute_takes_two_bytes() -> None:
     assert decode(data, {3: E2E.grid})[0].counts == (0.0,) * (len(E2E.grid) + 1)
 
 
-def test_a_usual_minute_takes_about_thirty_bytes() -> None:
+def test_a_usual_minute_takes_about_twenty_bytes() -> None:
     counts = [0, 0, 3, 40, 90, 90, 120, 121] + [121] * (len(E2E.grid) - 7)
     data = encode([(3, Histogram(E2E.grid, tuple(map(float, counts)), 812.5))])
-    assert len(data) <= 30
+    assert len(data) <= 18
+
+
+@given(st.lists(st.one_of(st.integers(0, 300).map(float), st.just(0.0), st.floats(0, 1e6)), min_size=3, max_size=3))
+def test_a_whole_sum_takes_few_bytes_and_every_sum_comes_out_again(totals: list[float]) -> None:
+    for total in totals:
+        data = encode([(1, Histogram((1.0,), (1.0, 1.0), total))])
+        assert decode(data, {1: (1.0,)})[0].sum == total
+        assert len(data) <= 6 if total.is_integer() and total <= 300 else len(data) <= 12
+
+
+@pytest.mark.parametrize("counts", [(1e300, 2e300), (math.inf, math.inf), (2.0**60, 2.0**60 + 4096), (5.0, 3.0)])
+def test_counts_that_no_server_should_tell_stop_nothing(counts: tuple[float, float]) -> None:
+    [found] = decode(encode([(1, Histogram((1.0,), counts, math.inf))]), {1: (1.0,)})
+    assert found.sum == math.inf
+    assert len(found.counts) == 2
+    assert all(a == b or math.isnan(a) for a, b in zip(found.counts, counts, strict=True))
 
 
 def test_the_overflow_is_kept() -> None:

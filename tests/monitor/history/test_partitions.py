@@ -45,6 +45,19 @@ def test_each_utc_day_has_a_partition_of_its_own_made_when_it_is_needed(three_da
     assert len(engine_rows(three_days)) == 4
 
 
+def test_rows_have_no_gaps_between_what_is_aligned(three_days: Engine) -> None:
+    """PostgreSQL puts numbers of 8 bytes at multiples of 8, and texts of a few bytes anywhere."""
+    with three_days.connect() as connection:
+        widths = connection.execute(
+            text("SELECT attname, attlen FROM pg_attribute WHERE attrelid = to_regclass(:of) AND attnum > 0"),
+            {"of": FIRST.name},
+        ).all()
+    assert {name for name, _ in widths} == set(engine_minute.columns.keys())
+    required = {"start": 8, "covered_seconds": 8, "increase_seconds": 8, "series_id": 4, "samples": 4}
+    assert dict(widths[:5]) == required
+    assert [width for _, width in widths[5:]] == sorted((width for _, width in widths[5:]), reverse=True)
+
+
 def test_a_name_says_which_day(three_days: Engine) -> None:
     assert Partition.named(FIRST.name) == FIRST == partition_of(engine_minute, SECOND.start - 60)
     assert [Partition.named(name) for name in ("engine_minute", "engine_minute_p2024", "p20241004")] == [None] * 3

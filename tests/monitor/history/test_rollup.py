@@ -45,7 +45,7 @@ def database(each_database: Engine) -> Engine:
 
 
 def stored(database: Engine, scope: Scope, tier: Tier, of: Labels) -> dict[int, Row]:
-    """By window start, histograms as (bounds, counts, sum)."""
+    """By window start, histograms as (bounds, counts, sum); a maximum that is the mean is None."""
     table, series = rows_table(scope, tier), tables.series
     wanted = select(table).join(series).where(series.c.identity == json.dumps(dict(of), sort_keys=True))
     with database.connect() as connection:
@@ -79,7 +79,11 @@ def test_an_hour_adds_up_its_minutes(database: Engine, store: Store) -> None:
     assert row["generation_tokens"] == 60 * 200
     assert row["prompt_tokens"] is None, "never observed is not zero"
     assert row["requests_rejected"] == {"queue_full": 60}
-    assert (row["requests_running_avg"], row["requests_running_max"], row["requests_running_readings"]) == (2, 2, None)
+    assert (row["requests_running_avg"], row["requests_running_max"], row["requests_running_readings"]) == (
+        2,
+        None,
+        None,
+    )
     assert row["ttft_histogram"] == [(OLD_BOUNDS, (60, 180, 240), 300)]
     assert row["e2e_histogram"] == [(OLD_BOUNDS, (0, 0, 0), 0)], "observed, and nothing happened"
 
@@ -89,7 +93,7 @@ def test_a_servers_hour_has_the_quantiles_of_all_its_engines(database: Engine, s
     write(store, [*hour_of(), *hour_of(server="s2", bounds=NEW_BOUNDS)])
     roll_up(database, LATER)
     [row] = stored(database, Scope.TARGET, Tier.HOUR, target()).values()
-    assert (row["samples"], row["covered_seconds"], row["up_avg"], row["up_max"]) == (240, 3600, 1, 1)
+    assert (row["samples"], row["covered_seconds"], row["up_avg"], row["up_max"]) == (240, 3600, 1, None)
     assert (row["ttft_p50_lower"], row["ttft_p50_upper"]) == (0.1, 1.0)
     assert row["ttft_p50"] == pytest.approx(0.1 + 0.9 * (240 - 120) / 240)
     assert (row["ttft_p99"], row["ttft_p99_lower"], row["ttft_p99_upper"]) == (1.0, 1.0, None)

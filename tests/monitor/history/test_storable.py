@@ -8,7 +8,7 @@ from exporters.observation import Observation
 from monitor.history.ask import History
 from monitor.history.life import Wanted
 from monitor.history.recording import Recording
-from monitor.history.storable import key_of
+from monitor.history.storable import as_json, key_of
 from monitor.history.store import Store
 from tests.monitor.history.stored import asked, connected
 from tests.monitor.observations import ENGINE_0, observation, series
@@ -65,3 +65,10 @@ def test_names_may_be_longer_than_an_index_takes(database: Engine, store: Store,
 def test_long_names_are_told_apart_and_short_ones_can_be_read() -> None:
     assert json.loads(key_of(ENGINE_0)) == dict(ENGINE_0)
     assert len({key_of((("model", HANZI),)), key_of((("model", HANZI[:-1]),))}) == 2
+
+
+def test_increases_take_few_characters_and_lose_nothing() -> None:
+    assert as_json({"b": 0.0, "a": 12.0}) == '{"a":12,"b":0}'
+    several = {"half": 0.5, "third": 1 / 3, "large": 1e300, "whole": float(2**53 - 1)}
+    assert json.loads(as_json(several)) == several
+    assert len(as_json({"large": 1e300})) < 20
