@@ -12,6 +12,7 @@ from alerts.slo.outcomes import untold
 from alerts.slo.spec import LatencyBelow, Slo, Specs
 from alerts.slo.thresholds import blurs, defaults, unmeasured
 from exporters.exposition import format_bound
+from exporters.rhythm import STICKS
 from exporters.schema import FRAMEWORKS
 from exporters.tables import FRONTENDS
 
@@ -81,6 +82,8 @@ def _of(slo: Slo, seen: Seen | None) -> Iterator[str]:
         yield from _untold(slo, seen)
     elif slo.indicator.latency:
         yield from _blurred(slo, slo.indicator.latency, seen)
+    elif slo.indicator.slices:
+        yield from _misleading(slo.indicator.slices.metric, _frameworks(slo, seen))
 
 
 def _untold(slo: Slo, seen: Seen | None) -> Iterator[str]:
@@ -98,6 +101,16 @@ def _blurred(slo: Slo, latency: LatencyBelow, seen: Seen | None) -> Iterator[str
             yield f"{frontend}: does not measure {latency.phase}; its requests do not count"
     elif not seen.bounds:
         yield f"no server measures {latency.phase} at present"
+
+
+def _misleading(metric: str, frameworks: tuple[str, ...]) -> Iterator[str]:
+    """Gauges that say of an idle server what they said of a busy one."""
+    for frontend in FRONTENDS.values():
+        sticks = any(metric in r.metrics and r.idle_seconds == inf for r in frontend.rhythm.gauges)
+        if sticks and frontend.framework in frameworks:
+            yield f"{frontend.name}: {metric} {STICKS}, at least of some releases: minutes without requests count by it"
+    if metric == "llm_kv_cache_utilization_ratio" and "lmdeploy" in frameworks:
+        yield "lmdeploy: what the prefix cache keeps counts as used: an idle server may look full, and burn for ever"
 
 
 def _bounds(slo: Slo, latency: LatencyBelow, seen: Seen | None) -> Mapping[str, tuple[float, ...]]:

@@ -73,6 +73,15 @@ def test_frameworks_that_do_not_tell_how_requests_ended_are_named(
     assert warnings(specs, {"chat": Seen(frozenset({"vllm"}))}) == []
 
 
+def test_gauges_that_mislead_when_servers_are_idle_are_named(tmp_path: Path) -> None:
+    indicator = "{slices: {metric: llm_kv_cache_utilization_ratio, across: max, is: below, value: 0.9}}"
+    specs = specs_of(tmp_path, "objective: 99%", f"indicator: {indicator}")
+    names = [told.split(": ")[1] for told in warnings(specs)]
+    assert names == ["sglang", "lmdeploy", "trtllm_serve", "triton", "lmdeploy"]
+    assert warnings(specs)[-1].endswith("an idle server may look full, and burn for ever")
+    assert warnings(specs, {"chat": Seen(frozenset({"vllm"}))}) == []
+
+
 def test_unknown_requests_are_not_bad_where_no_framework_tells_how_any_ended(tmp_path: Path) -> None:
     lines = ("objective: 99%", "indicator: {availability: {}}", "select: {framework: sglang}", "unknown: bad")
     told = (
