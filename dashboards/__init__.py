@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dashboards import fleet, frameworks, gpus, itself, server, slos
+from dashboards import fleet, frameworks, gpus, history, itself, server, slos
 from dashboards.model import Dashboard
 
-DASHBOARDS: tuple[Dashboard, ...] = tuple(each.dashboard() for each in (fleet, server, gpus, slos, frameworks, itself))
+DASHBOARDS: tuple[Dashboard, ...] = tuple(
+    each.dashboard() for each in (fleet, server, gpus, slos, frameworks, history, itself)
+)
