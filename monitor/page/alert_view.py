@@ -61,6 +61,18 @@ class AlertView:
     """Whether the alert that always fires does, without which silence says nothing."""
     over: tuple[Line, ...]
 
+    @property
+    def firing(self) -> int:
+        return sum(len(firing.lines) for firing in (*self.loud, *self.quiet))
+
+    @property
+    def title(self) -> str:
+        """For the browser's tab."""
+        loud = sum(len(firing.lines) for firing in self.loud)
+        if not loud:
+            return "Alerts · inferwatch"
+        return f"{loud} alert{'' if loud == 1 else 's'} firing · inferwatch"
+
 
 def alert_view(firing: Iterable[Alert], over: Iterable[Alert], now: float, *, was_told: bool) -> AlertView:
     by_name: defaultdict[str, list[Alert]] = defaultdict(list)

@@ -38,16 +38,18 @@ class Judged:
 
     def slos_html(self, template: str) -> str:
         told = self._told()
-        context = {"objectives": objectives(told), "summary": summary(told), "at": told.at}
+        of_all = summary(told)
+        context = {"objectives": objectives(told), "summary": of_all, "title": of_all.title, "at": told.at}
         return self._render(template, "/slos", "/fragments/slos", problems=self._problems(), **context)
 
     def alerts_html(self, template: str) -> str:
         now, problems = self._clock(), self._problems()
         try:
             view = self._alert_view(now)
+            title = view.title
         except ReadError as error:
-            view, problems = None, [*problems, str(error)]
-        context = {"view": view, "most_firing": _MOST_FIRING, "most_over": _MOST_OVER}
+            view, title, problems = None, "Alerts · inferwatch", [*problems, str(error)]
+        context = {"view": view, "title": title, "most_firing": _MOST_FIRING, "most_over": _MOST_OVER}
         return self._render(template, "/alerts", "/fragments/alerts", problems=problems, **context)
 
     def _alert_view(self, now: float) -> AlertView:

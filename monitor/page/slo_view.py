@@ -23,6 +23,8 @@ CONDITIONS = {
     State.UNKNOWN: Condition("unknown", "question", "warning"),
 }
 _WORST_FIRST = (State.EXHAUSTED, State.BURNING, State.UNKNOWN, State.OK, State.INSUFFICIENT, State.IDLE)
+_USUAL = ("role", "unified")
+"""Not told here, as it is not of the fleet: prefill and decode are."""
 _TROUBLE = (State.EXHAUSTED, State.BURNING)
 _TIMED = {
     "ttft": "first tokens",
@@ -69,6 +71,12 @@ class Summary:
     """How many groups are in each, the worst first."""
     in_trouble: int
 
+    @property
+    def title(self) -> str:
+        """For the browser's tab, so that trouble shows where the page is not in front."""
+        trouble = f"{self.in_trouble} in trouble · " if self.in_trouble else ""
+        return f"{trouble}Objectives · inferwatch"
+
 
 def summary(told: Told) -> Summary:
     count = Counter(status.state for status in told.statuses)
@@ -104,7 +112,7 @@ def _asked(slo: Slo) -> str:
 def _card(of: Status) -> Card:
     budget, of_budget = _budget(of)
     return Card(
-        labels={name: value for name, value in of.labels.items() if value},
+        labels={name: value for name, value in of.labels.items() if value and (name, value) != _USUAL},
         condition=CONDITIONS[of.state],
         budget=budget,
         of_budget=of_budget,

@@ -3,38 +3,48 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 from playwright.sync_api import Browser
 
 from tests.end_to_end.browser import chromium, monitoring
+from tests.end_to_end.judged import judged
 from tests.end_to_end.processes import ROOT
 from tests.monitor.page.fleet_data import FLEET
 
 SHOWN = [server for server in FLEET if server.server != "small"]
+WEEK = 7 * 24 * 60
 
-PICTURES = {
+Pictures = dict[str, tuple[str, str, tuple[int, int]]]
+"""Path, colour scheme and size in CSS pixels, by file."""
+OF_FLEET: Pictures = {
     "fleet.png": ("/", "light", (1440, 690)),
     "server-dark.png": ("/servers/gpu-08/code", "dark", (1440, 780)),
 }
-"""Path, colour scheme and size in CSS pixels."""
+OF_JUDGED: Pictures = {
+    "slos.png": ("/slos", "light", (1280, 800)),
+    "alerts-dark.png": ("/alerts", "dark", (1280, 960)),
+}
 
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with monitoring(*SHOWN) as monitor, chromium() as browser:
-        for name in PICTURES:
-            take(browser, monitor.url, name, folder / name)
-            print(folder / name)  # noqa: T201
+    with tempfile.TemporaryDirectory() as state, chromium() as browser:
+        with monitoring(*SHOWN) as monitor:
+            take(browser, monitor.url, OF_FLEET, folder)
+        with judged(Path(state), minutes=WEEK) as monitor_of_judged:
+            take(browser, monitor_of_judged.url, OF_JUDGED, folder)
 
 
-def take(browser: Browser, url: str, name: str, to: Path) -> None:
-    path, scheme, (width, height) = PICTURES[name]
-    page = browser.new_page(viewport={"width": width, "height": height})
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    page.goto(url + path)
-    page.screenshot(path=to)
-    page.close()
+def take(browser: Browser, url: str, pictures: Pictures, folder: Path) -> None:
+    for name, (path, scheme, (width, height)) in pictures.items():
+        page = browser.new_page(viewport={"width": width, "height": height})
+        page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        page.goto(url + path)
+        page.screenshot(path=folder / name)
+        page.close()
+        print(folder / name)  # noqa: T201
 
 
 if __name__ == "__main__":
