@@ -176,6 +176,15 @@ _COLLECTING = (
 )
 
 _GPUS = (
+    StateTimeline(
+        title="Whether GPUs can be read",
+        description="Of each host that is asked for GPUs; where not, the findings of GPUs say why. Empty where none "
+        "is.",
+        queries=(Query(ask.gauge("inferwatch_gpu_available"), "{{node}}"),),
+        shown=(Shown(1, "read", GOOD), Shown(0, "not read", BAD)),
+        width=24,
+        height=5,
+    ),
     TimeSeries(
         title="Time to read all GPUs",
         description="How long the last reading of all GPUs of a host took. Empty where GPUs are not read.",

@@ -1,0 +1,141 @@
+"""Twenty minutes of servers of every frontend: each goes evenly from one recorded page to another, as a real sidecar
+tells them, and so do GPUs, rules and processes made up by hand beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+from exporters import schema
+from tests.end_to_end.processes import free_port, until
+from tests.end_to_end.real_prometheus import sidecar_of
+from tests.end_to_end.recorded import Pages, serving
+from tests.end_to_end.samples import Sample, Scrape, parsed
+from tests.end_to_end.web import get
+
+MINUTES, EVERY = 20, 30
+STEPS = MINUTES * 60 // EVERY
+CAPTURES = Path(__file__).parents[1] / "captures"
+PAGES: Mapping[str, tuple[str, str, str]] = {
+    "vllm": ("vllm/0.32.0", "A-0-fresh", "A-1-mid12"),
+    "vllm-new": ("vllm/0.33.0", "0-fresh", "1-mid62s"),
+    "sglang": ("sglang/0.5.23", "tp1-0_fresh", "tp1-2_load"),
+    "sglang-lora": ("sglang/0.5.23", "spec_lora_hicache-0_fresh", "spec_lora_hicache-1_load"),
+    "lmdeploy": ("lmdeploy/0.18.0", "fresh", "mid-2"),
+    "trtllm": ("trtllm_serve/main2026", "page-fresh", "page-load2"),
+    "triton": ("triton/24.11", "firstresponse-fresh", "firstresponse-load3"),
+    "nim": ("nim/1.x", "made_by_hand", "made_by_hand"),
+}
+"""By server the folder of its frontend and release, and where it begins and ends."""
+ONE_PAGE = {"nim"}
+"""Of these there is one page, so that they begin with nothing."""
+GPU_OF = {"GPU-0": "vllm", "GPU-1": "sglang"}
+NODE = "node-a"
+_METRICS_PATHS = {"trtllm": "/prometheus/metrics", "nim": "/v1/metrics"}
+_HISTOGRAM = ("_bucket", "_sum", "_count")
+
+
+def scrapes(folder: Path, start: int) -> list[Scrape]:
+    before, after = read_by_a_sidecar(folder)
+    before, after = [*before, *_beside(0)], [*after, *_beside(MINUTES * 60)]
+    first = {(s.name, s.labels): s.value for s in before}
+    return [Scrape(start + i * EVERY, [_at(s, first, i / STEPS) for s in after]) for i in range(STEPS + 1)]
+
+
+def _at(sample: Sample, first: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], share: float) -> Sample:
+    """A counter on its way; of anything else what it is at the end."""
+    if not is_counter(sample.name):
+        return sample
+    if sample.of("server") in ONE_PAGE:
+        return sample._replace(value=sample.value * share)
+    then = first.get((sample.name, sample.labels), 0.0)
+    return sample._replace(value=then + (sample.value - then) * share)
+
+
+def is_counter(name: str) -> bool:
+    metric = schema.METRICS.get(name)
+    return metric.type is schema.Type.COUNTER if metric else name.endswith(_HISTOGRAM)
+
+
+def read_by_a_sidecar(folder: Path) -> tuple[list[Sample], list[Sample]]:
+    """At the beginning and at the end. A server more is down."""
+    with ExitStack() as stack:
+        served = {name: Pages(_documents(name)) for name in PAGES}
+        ports = {name: stack.enter_context(serving(pages)) for name, pages in served.items()}
+        urls = {name: f"http://127.0.0.1:{port}" for name, port in {**ports, "down": free_port()}.items()}
+        url = stack.enter_context(sidecar_of([{"name": name, "url": url} for name, url in urls.items()], folder))
+        told = []
+        for place in (1, 2):
+            for name, pages in served.items():
+                pages.bodies[_METRICS_PATHS.get(name, "/metrics")] = _page(name, place)
+            until(lambda: get(f"{url}/metrics").text.count("llm_metrics_available{") == len(urls))
+            told.append(list(parsed(get(f"{url}/metrics").text)))
+    return told[0], told[1]
+
+
+def _page(name: str, place: int) -> bytes:
+    parts = PAGES[name]
+    return (CAPTURES / parts[0] / f"{parts[place]}.prom").read_bytes()
+
+
+def _documents(name: str) -> dict[str, bytes]:
+    """What else the server answers."""
+    folder = CAPTURES / PAGES[name][0]
+    found = {"/health": b"", "/v1/health/live": b""}
+    for file in (folder / "endpoints.json", folder / "A-endpoints.json"):
+        answers = json.loads(file.read_text()) if file.exists() else {}
+        found |= {path: a["body"].encode() for path, a in answers.items() if a.get("status") == 200}
+    if name == "trtllm":
+        found["/metrics"] = (folder / "statistics-load2.json").read_bytes()
+    return found
+
+
+def _beside(seconds: int) -> Iterator[Sample]:
+    """GPUs, inferwatch's own processes, and synthetic requests, as they are so many seconds after the beginning."""
+    for number in range(4):
+        yield from _gpu(number, seconds)
+    for metric in schema.METRICS.values():
+        if metric.scope is schema.Scope.SELF and metric.name != "inferwatch_build_info":
+            yield from _of(metric, (("node", NODE),), seconds)
+    probed = (("node", NODE), ("server", "vllm"))
+    for metric in schema.of_prefix("llm_probe_"):
+        yield from _of(metric, probed, seconds)
+
+
+def _gpu(number: int, seconds: int) -> Iterator[Sample]:
+    """Two with a server, one without, and one that is lost."""
+    uuid = f"GPU-{number}"
+    of = (("node", NODE), ("uuid", uuid), ("gpu", str(number)))
+    yield Sample("gpu_up", of, float(number != 3))
+    if number == 3:
+        return
+    yield Sample("gpu_info", (*of, ("name", "NVIDIA H100 80GB HBM3"), ("driver", "570.1")), 1.0)
+    if uuid in GPU_OF:
+        yield Sample("gpu_server_info", (*of, ("server", GPU_OF[uuid]), ("source", "config")), 1.0)
+    for metric in schema.METRICS.values():
+        if metric.scope is schema.Scope.GPU and metric.name not in ("gpu_up", "gpu_info", "gpu_server_info"):
+            yield from _of(metric, of, seconds)
+
+
+VALUES = {"gpu_memory_used_bytes": 60e9, "gpu_memory_total_bytes": 80e9, "gpu_energy_joules_total": 500.0}
+"""Of counters what they rise by in a second."""
+
+
+def _of(metric: schema.Metric, labels: tuple[tuple[str, str], ...], seconds: int) -> Iterator[Sample]:
+    value = VALUES.get(metric.name, 0.5 if metric.is_ratio else 1.0)
+    more = [(label, metric.values.get(label, ("1",))) for label in metric.labels]
+    for each in _combined(more):
+        of_it = value * seconds / (1 if metric.name in VALUES else 600) if metric.type is schema.Type.COUNTER else value
+        yield Sample(metric.name, (*labels, *each), of_it)
+
+
+def _combined(labels: list[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[tuple[str, str], ...]]:
+    if not labels:
+        yield ()
+        return
+    (name, values), *rest = labels
+    for value in values:
+        for more in _combined(rest):
+            yield ((name, value), *more)
