@@ -10,7 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -179,9 +179,24 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def parse_yaml(text: str, name: str) -> tuple[object, list[Problem]]:
-    try:
+    with _reading(name):
         loader = _Loader(text)
         return loader.get_single_data(), loader.duplicates
+
+
+def parse_documents(text: str, name: str) -> tuple[list[object], list[Problem]]:
+    """Of a file that may have several. Raises ConfigError."""
+    with _reading(name):
+        loader, found = _Loader(text), list[object]()
+        while loader.check_data():  # type: ignore[no-untyped-call]
+            found.append(loader.get_data())
+        return found, loader.duplicates
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
     except (yaml.YAMLError, RecursionError) as error:
         raise ConfigError([f"{name}: {_yaml_problem(error)}: allowed: YAML"]) from error
 

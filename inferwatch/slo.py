@@ -16,7 +16,7 @@ from alerts.slo.openslo import NotImported, imported
 from alerts.slo.published import DEFAULT
 from alerts.slo.spec import Slo, Specs, read
 from exporters.exposition import format_bound
-from exporters.loader import ConfigError, Problem, problems_of, read_text
+from exporters.loader import ConfigError, Problem, parse_documents, problems_of, read_text
 from inferwatch.console import MISUSED, CommandError, plural
 
 _SEEN_WITHIN_SECONDS = 3600.0
@@ -84,15 +84,13 @@ def _named(found: Iterable[dict[str, str]]) -> dict[str, tuple[float, ...]]:
 
 def import_(file: Path) -> None:
     try:
-        content = imported(list(yaml.safe_load_all(read_text(file))))
-        problems = _problems(content)
+        documents, duplicates = parse_documents(read_text(file), str(file))
+        content = {} if duplicates else imported(documents)
     except ConfigError as error:
         raise CommandError(*error.problems, status=MISUSED) from error
-    except yaml.YAMLError as error:
-        raise CommandError(f"{file}: {' '.join(str(error).split())}: allowed: YAML", status=MISUSED) from error
     except NotImported as error:
         raise CommandError(f"{file}: {error}", status=MISUSED) from error
-    if problems:
+    if problems := duplicates or _problems(content):
         raise CommandError(*(p.line(str(file)) for p in problems), status=MISUSED)
     yaml.safe_dump(content, sys.stdout, sort_keys=False, allow_unicode=True)
 

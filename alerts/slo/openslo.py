@@ -14,9 +14,20 @@ from alerts.rules.names import named
 from alerts.slo.spec import PHASES
 from alerts.slo.terms import SELECTABLE
 from exporters import schema
+from exporters.loader import shown
 
 _MATCHER = re.compile(r'([a-zA-Z_]\w*)\s*(=~|!=|!~|=)\s*"([^"\\]*)"')
 _LITERALS = re.compile(r"[\w.:/ -]+(\|[\w.:/ -]+)*")
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+_SELECTOR = r"[a-zA-Z_]\w*\s*(\{[^{}]*\})?\s*"
+_BY = r"(by\s*\([^()]*\)\s*)?"
+_COUNTED = rf"sum\s*{_BY}\(\s*((rate|increase)\s*\(\s*{_SELECTOR}\[[^\]]*\]\s*\)|{_SELECTOR})\s*\)\s*{_BY}"
+_COUNTS, _GAUGE = (
+    re.compile(rf"\s*{_COUNTED}(\+\s*{_COUNTED})*"),
+    re.compile(rf"\s*(max|min|avg)\s*{_BY}\(\s*{_SELECTOR}\)\s*{_BY}"),
+)
+_OF_REQUESTS = {"le", "reason", "phase", "__name__"}
+"""Labels that say which requests are counted, and not whose."""
 _AVAILABILITY = {"llm_requests_finished_total", "llm_requests_rejected_total"}
 _OPERATORS = {"lt": "below", "lte": "at_most", "gt": "above", "gte": "at_least"}
 _PHASE_OF = {schema.PHASES[p].metric: p for p in PHASES}
@@ -33,7 +44,7 @@ def imported(documents: list[object]) -> dict[str, Any]:
     found = [d for d in documents if isinstance(d, dict)]
     for d in found:
         if d.get("apiVersion") != "openslo/v1":
-            raise NotImported(f"apiVersion: {d.get('apiVersion')!r}: allowed: openslo/v1")
+            raise NotImported(f"apiVersion: {shown('', d.get('apiVersion'))}: allowed: openslo/v1")
     indicators = {_name(d): d for d in found if d.get("kind") == "SLI"}
     slos = [slo for d in found if d.get("kind") == "SLO" for slo in _slos(d, indicators)]
     if not slos:
@@ -79,7 +90,7 @@ def _target(objective: Document, place: str) -> str | float:
 def _window(name: str, spec: Document) -> str:
     windows = spec.get("timeWindow")
     only = windows[0] if isinstance(windows, list) and len(windows) == 1 else None
-    if not isinstance(only, dict) or only.get("isRolling") is not True:
+    if not isinstance(only, dict) or only.get("isRolling") is not True or "calendar" in only:
         raise NotImported(
             f"{name}: spec.timeWindow: allowed: one rolling window, such as [{{duration: 30d, isRolling: true}}]"
         )
@@ -115,10 +126,22 @@ def _indicator(name: str, sli: Document, objective: Document, place: str) -> dic
     }
     if "total" not in sides or len(sides) < 2:
         raise NotImported(f"{name}: ratioMetric: allowed: `total` and one of `good`, `bad`")
+    _same_scope(name, sides)
     metrics = {metric for query in sides.values() for metric, _ in named(query).selected}
     if metrics <= _AVAILABILITY:
         return _availability(name, sides)
     return _latency(name, sides, metrics)
+
+
+def _same_scope(name: str, sides: Mapping[str, str]) -> None:
+    total = _scope(name, sides["total"])
+    for side, query in sides.items():
+        if not _COUNTS.fullmatch(query):
+            raise NotImported(
+                f"{name}: ratioMetric.{side}: allowed: sum(rate(metric{{…}}[…])), also of several, added up"
+            )
+        if _scope(name, query) != total:
+            raise NotImported(f"{name}: ratioMetric.{side}: allowed: what `total` selects and groups by")
 
 
 def _availability(name: str, sides: Mapping[str, str]) -> dict[str, Any]:
@@ -141,7 +164,12 @@ def _query(name: str, place: str, metric: Document) -> str:
 def _latency(name: str, sides: Mapping[str, str], metrics: set[str]) -> dict[str, Any]:
     histograms = {m.removesuffix("_bucket").removesuffix("_count") for m in metrics}
     bounds = [value for k, op, value in _MATCHER.findall(sides.get("good", "")) if (k, op) == ("le", "=")]
-    if len(histograms) != 1 or not histograms <= _PHASE_OF.keys() or len(bounds) != 1:
+    if (
+        len(histograms) != 1
+        or not histograms <= _PHASE_OF.keys()
+        or len(bounds) != 1
+        or not _NUMBER.fullmatch(bounds[0])
+    ):
         raise NotImported(
             f'{name}: ratioMetric: allowed: `good` with the bucket of one `le="…"` and `total` with the count of '
             f"{' or '.join(_PHASE_OF)}; or {' and '.join(sorted(_AVAILABILITY))}"
@@ -152,20 +180,26 @@ def _latency(name: str, sides: Mapping[str, str], metrics: set[str]) -> dict[str
 
 def _slices(name: str, query: str, objective: Document, place: str) -> dict[str, Any]:
     metrics = {metric for metric, _ in named(query).selected}
-    across = re.match(r"\s*(max|min|avg)\b", query)
+    across = _GAUGE.fullmatch(query)
     operator, value = objective.get("op"), objective.get("value")
     if len(metrics) != 1 or across is None:
         raise NotImported(f"{name}: thresholdMetric: allowed: max, min or avg of one gauge of the schema")
+    if objective.get("budgetingMethod", "Timeslices") == "RatioTimeslices" or not _by_minutes(objective):
+        raise NotImported(f"{place}: allowed: time slices of 1m, each good or bad")
     if operator not in _OPERATORS or not isinstance(value, int | float):
         raise NotImported(f"{place}: allowed: `op` of {', '.join(_OPERATORS)} and a number as `value`")
     slices = {"metric": metrics.pop(), "across": across[1], "is": _OPERATORS[operator], "value": value}
     return {"indicator": {"slices": slices}, **_scope(name, query)}
 
 
+def _by_minutes(objective: Document) -> bool:
+    return objective.get("timeSliceWindow", "1m") in ("1m", "60s")
+
+
 def _scope(name: str, query: str) -> dict[str, Any]:
     select: dict[str, list[str]] = {}
     for label, operator, value in _MATCHER.findall(query):
-        if label in ("le", "reason", "phase", "__name__"):
+        if label in _OF_REQUESTS:
             continue
         if operator not in ("=", "=~") or not _LITERALS.fullmatch(value):
             raise NotImported(

@@ -60,6 +60,24 @@ def test_what_cannot_be_imported_is_told(inferwatch: Command, tmp_path: Path) ->
     assert inferwatch("slo", "import", str(file)).status == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("kind: SLO\nkind: SLI\napiVersion: openslo/v1\n", "line 2: `kind`: duplicate key, first on line 1"),
+        ("a: " + "[" * 3000 + "]" * 3000, "nested too deeply: allowed: YAML"),
+        ("a: !!python/object:os.system {}", "could not determine a constructor for the tag"),
+        ("metadata: {name: 2026-13-45T00:00:00Z}", "apiVersion: nothing: allowed: openslo/v1"),
+        ("apiVersion: [&a [x, x], *a]", "apiVersion: a list: allowed: openslo/v1"),
+    ],
+)
+def test_a_file_that_is_no_openslo_is_told_in_a_line(text: str, told: str, inferwatch: Command, tmp_path: Path) -> None:
+    file = tmp_path / "o.yml"
+    file.write_text(text)
+    ran = inferwatch("slo", "import", str(file))
+    assert (ran.status, ran.out, told in ran.err) == (2, "", True)
+    assert len(ran.err.splitlines()) == 1
+
+
 def test_an_imported_threshold_has_to_be_on_the_grid(inferwatch: Command, tmp_path: Path) -> None:
     file = tmp_path / "o.yml"
     file.write_text((OPENSLO / "latency.yml").read_text().replace('le="1"', 'le="3"'))

@@ -64,6 +64,17 @@ def _changed(name: str, before: str, after: str) -> list[Any]:
         ("latency", 'team=~"a|b"', 'team=~"a.*"', "fast: team=~'a.*': allowed: labels that equal a value"),
         ("latency", "llm_time_to_first_token", "http_request_duration", "fast: ratioMetric: allowed: `good` with"),
         ("latency", "target: 0.95", "value: 1", "fast: spec.objectives[0].target: allowed: `target` or"),
+        ("latency", "isRolling: true", "isRolling: true, calendar: {}", "fast: spec.timeWindow: allowed: one rolling"),
+        ("latency", 'le="1",team=~"a|b"', 'le="1",team="a"', "fast: ratioMetric.good: allowed: what `total` selects"),
+        ("latency", 'le="1"', 'le="abc"', "fast: ratioMetric: allowed: `good` with the bucket of one"),
+        ("latency", "_count{", "_count offset 1h{", "fast: ratioMetric.total: allowed: sum(rate(metric{…}[…]))"),
+        ("availability", "sum(rate(llm_requests_finished_total[5m]))", "2 * sum(rate(llm_requests_finished_total[5m]))",
+         "up: ratioMetric.total: allowed: sum(rate(metric{…}[…]))"),
+        ("availability", "query: 'sum(rate(llm_requests_finished_total[5m]))'",
+         "query: 'sum by (model) (rate(llm_requests_finished_total[5m]))'", "up: ratioMetric.bad: allowed: what"),
+        ("slices", 'framework="vllm"})', 'framework="vllm"}) * 100', "headroom: thresholdMetric: allowed: max, min or"),
+        ("slices", "Window: 1m", "Window: 5m", "headroom: spec.objectives[0]: allowed: time slices of 1m"),
+        ("slices", "Timeslices", "RatioTimeslices", "headroom: spec.objectives[0]: allowed: time slices of 1m"),
         ("availability", '"error"', '"abort"', "up: ratioMetric.bad: allowed: requests with reason error"),
         ("slices", "max by", "sum by", "headroom: thresholdMetric: allowed: max, min or avg of one gauge"),
         ("slices", "op: lt", "op: eq", "headroom: spec.objectives[0]: allowed: `op` of lt, lte, gt, gte"),
@@ -78,3 +89,10 @@ def test_what_cannot_be_said_here_is_refused_with_its_place(name: str, before: s
 def test_a_file_without_objectives_is_refused() -> None:
     with pytest.raises(NotImported, match="at least one document of `kind: SLO`"):
         imported([{"apiVersion": "openslo/v1", "kind": "Service"}])
+
+
+def test_requests_of_several_counters_are_added_up() -> None:
+    before = "sum(rate(llm_requests_finished_total[5m]))"
+    after = f"{before} + sum(rate(llm_requests_rejected_total[5m]))"
+    (slo,) = Specs.model_validate(imported(_changed("availability", before, after))).slos
+    assert slo.indicator.availability is not None
