@@ -41,21 +41,18 @@ def encode(parts: Iterable[tuple[int, Histogram]]) -> bytes:
 
 def _put_part(out: bytearray, bounds_id: int, per_bucket: Sequence[float], total: float | None) -> None:
     first, end = _filled(per_bucket)
-    written = _written(total) if end else NO_SUM
-    _put_varint(out, bounds_id << 2 | written)
     if not end:
-        out.append(0)
+        _put_varints(out, (bounds_id << 2, 0))
         return
-    counts = per_bucket[first:end]
-    whole = _whole(counts)
-    _put_varint(out, len(counts) << 1 | (whole is None))
-    _put_varint(out, first)
+    counts, written = per_bucket[first:end], _written(total)
+    head, length, whole = bounds_id << 2 | written, len(counts) << 1, _whole(counts)
     if whole is None:
+        _put_varints(out, (head, length | 1, first))
         out += struct.pack(f"<{len(counts)}d", *counts)
     else:
-        _put_varints(out, whole)
+        _put_varints(out, (head, length, first, *whole))
     if written == WHOLE_SUM:
-        _put_varint(out, int(total or 0))
+        _put_varints(out, (int(total or 0),))
     elif written == FLOAT_SUM:
         out += _FLOAT.pack(total)
 
@@ -91,8 +88,12 @@ def _put_varints(out: bytearray, numbers: Sequence[int]) -> None:
     if max(numbers) < MORE:
         out += bytes(numbers)
         return
-    for number in numbers:
-        _put_varint(out, number)
+    for each in numbers:
+        number = each
+        while number >= MORE:
+            out.append(number & 0x7F | MORE)
+            number >>= 7
+        out.append(number)
 
 
 def decode(data: bytes, bounds: Mapping[int, tuple[float, ...]]) -> list[Histogram]:
@@ -181,13 +182,6 @@ def _sum(data: bytes, at: int, written: int) -> tuple[float | None, int]:
         total, at = _varint(data, at)
         return float(total), at
     return None, at
-
-
-def _put_varint(out: bytearray, number: int) -> None:
-    while number >= MORE:
-        out.append(number & 0x7F | MORE)
-        number >>= 7
-    out.append(number)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
