@@ -28,6 +28,7 @@ from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Busy, TimedOut, TooMuch
 from monitor.sources.prometheus.client import Client, source_key
 from monitor.sources.prometheus.readings import Target
+from monitor.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class Follower:
         self._pace = Pace()
         self._holes: dict[Target, Hole] = {}
         self._retry_at = 0.0
-        self._waits_for = ""
+        self._trouble = Trouble(log, "history")
         self._losses = len(store.losses)
 
     def lag(self) -> float:
@@ -105,7 +106,7 @@ class Follower:
             f"not be read, and are tried again: {hole.why}"
             for (node, server), hole in self._holes.items()
         )
-        return [*([self._waits_for] if self._waits_for else []), *holes]
+        return [*([self._trouble.text] if self._trouble.text else []), *holes]
 
     async def run(self) -> None:
         """Until it is cancelled; what is being written then is written to its end."""
@@ -226,7 +227,7 @@ class Follower:
                     log.exception("history: could not work out the minutes of %s", piece)
                 return error
             else:
-                self._goes_on()
+                self._trouble.go()
                 self._pace.went_well()
                 return None
         return None
@@ -285,24 +286,16 @@ class Follower:
                 self._losses, self._span = len(self._store.losses), None
                 self._holes.clear()
             except Exception as error:
-                log.exception("history: could not go on")
                 await self._wait(error, pause)
             else:
-                self._goes_on()
+                self._trouble.go()
                 return worked
         return False
 
     async def _wait(self, error: Exception, pause: float) -> None:
-        if self._waits_for != str(error):
-            self._waits_for = str(error)
-            log.error("history: %s", error)
+        self._trouble.come(error)
         told = error.retry_after if isinstance(error, Busy) else None
         await self._sleep(min(max(pause, told or 0.0), _LONGEST_PAUSE_SECONDS))
-
-    def _goes_on(self) -> None:
-        if self._waits_for:
-            self._waits_for = ""
-            log.info("history: goes on")
 
     def _tell(self, due: int) -> None:
         if self._span is None or due - self._span.until <= _BEHIND_SECONDS:

@@ -6,18 +6,19 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from exporters.gpu.observation import GpuObservation
 from exporters.observation import Observation
 from monitor.fleet import Fleet
 from monitor.follower import Follower
-from monitor.history.database import HistoryError
 from monitor.history.lease import RENEW_SECONDS
 from monitor.history.recording import Recording
 from monitor.history.store import Store
 from monitor.history.upkeep import TURN_SECONDS, Upkeep
-from monitor.sources import Source, SourceError, TellsGpus
+from monitor.sources import Source, TellsGpus
+from monitor.trouble import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class Recorder:
         self._follower = follower
         self._upkeep = upkeep
         self._clock = clock
-        self._problems: dict[str, str] = {}
+        self._troubles: dict[str, Trouble] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._lost: list[tuple[float, str]] = []
 
@@ -74,8 +75,8 @@ class Recorder:
         """What keeps the history from being kept whole now, and what was lost of it within the last hour."""
         self._note_losses()
         since = self._clock() - _TELL_LOSS_SECONDS
-        now = [text for of, text in self._problems.items() if of in ("history", "lease", "upkeep")]
-        now += filter(None, [self._recording.standing_by])
+        own = (self._troubles[of].text for of in ("history", "lease", "upkeep") if of in self._troubles)
+        now = [text for text in (*own, self._recording.standing_by) if text]
         now += [] if self._follower is None else self._follower.problems()
         return [*dict.fromkeys(now), *(text for at, text in self._lost if at > since)]
 
@@ -85,7 +86,8 @@ class Recorder:
 
     def source_problems(self) -> dict[str, str]:
         """Why sources cannot be read now, by name."""
-        return {s.name: self._problems[s.name] for s in self.sources if s.name in self._problems}
+        told = ((s.name, self._troubles[s.name].text) for s in self.sources if s.name in self._troubles)
+        return {name: text for name, text in told if text}
 
     async def run(self) -> None:
         """Until it is cancelled; then the open minutes are written as far as they got, and the sources closed."""
@@ -111,7 +113,7 @@ class Recorder:
         observations: list[Observation] = []
         gpus: list[GpuObservation] = []
         async with self._turns[source.name]:
-            with _Logged(self._problems, source.name):
+            with self._logged(source.name):
                 observations = await source.observe()
                 await asyncio.to_thread(self._fleet.update, observations, source.name)
                 gpus = self._take_gpus(source)
@@ -125,7 +127,7 @@ class Recorder:
         return [gpu for gathered in told.values() if gathered is not None for gpu in gathered.gpus]
 
     async def _record(self, observations: Sequence[Observation], gpus: Sequence[GpuObservation]) -> None:
-        with _Logged(self._problems, "history"):
+        with self._logged("history"):
             await asyncio.to_thread(self._recording.record, observations, self._clock(), gpus)
         self._note_losses()
 
@@ -139,47 +141,34 @@ class Recorder:
 
     async def _attend(self) -> None:
         while True:
-            with _Logged(self._problems, "lease"):
+            with self._logged("lease"):
                 await asyncio.to_thread(self._recording.attend)
             await asyncio.sleep(RENEW_SECONDS)
 
     async def _keep_up(self, upkeep: Upkeep) -> None:
         while True:
-            with _Logged(self._problems, "upkeep"):
+            with self._logged("upkeep"):
                 await asyncio.to_thread(self._store.follow_file)
                 await asyncio.to_thread(upkeep.turn, self._clock())
             await asyncio.sleep(TURN_SECONDS)
 
     def _end(self) -> None:
         if self._upkeep is not None:
-            with _Logged(self._problems, "upkeep"):
+            with self._logged("upkeep"):
                 self._upkeep.stop()
         self._flush()
 
     def _flush(self) -> None:
-        with _Logged(self._problems, "history"):
+        with self._logged("history"):
             self._recording.flush()
 
-
-class _Logged:
-    """Keeps errors from going further, and logs each change rather than every repetition."""
-
-    def __init__(self, problems: dict[str, str], subject: str) -> None:
-        self._problems = problems
-        self._subject = subject
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
-        if kind is None:
-            if self._problems.pop(self._subject, None):
-                log.info("%s: works again", self._subject)
-            return False
-        if not isinstance(error, Exception):
-            return False
-        expected = isinstance(error, SourceError | HistoryError)
-        if self._problems.get(self._subject) != str(error):
-            self._problems[self._subject] = str(error)
-            log.error("%s: %s", self._subject, error, exc_info=None if expected else error)
-        return True
+    @contextmanager
+    def _logged(self, subject: str) -> Iterator[None]:
+        """Keeps errors from going further."""
+        trouble = self._troubles.setdefault(subject, Trouble(log, subject))
+        try:
+            yield
+        except Exception as error:
+            trouble.come(error)
+        else:
+            trouble.go()

@@ -14,11 +14,10 @@ from monitor.alert_history.firings import MINUTE, Firing, Known
 from monitor.alert_history.samples import ALERTS, CONTEXT_SECONDS, FOR_STATE, Activation, activations, identity
 from monitor.alert_history.store import AlertStore
 from monitor.config import PrometheusSection
-from monitor.history.database import HistoryError
 from monitor.history.upsert import Progress
-from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Points, TimedOut, TooMuch
 from monitor.sources.prometheus.client import Client, source_key
+from monitor.trouble import Trouble
 
 _log = logging.getLogger(__name__)
 
@@ -52,25 +51,23 @@ class AlertFollower:
         self._source = f"alerts of {source_key(config)}"
         self._seconds = _MOST_SECONDS
         self._gone: frozenset[tuple[Labels, float]] = frozenset()
-        self.problem: str | None = None
+        self.trouble = Trouble(_log, "alert history")
         """What keeps it from reading or writing now."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
         while True:
             await self.follow()
-            await self._sleep(_EVERY_SECONDS if self.problem is None else _AFTER_TROUBLE_SECONDS)
+            await self._sleep(_AFTER_TROUBLE_SECONDS if self.trouble.text else _EVERY_SECONDS)
 
     async def follow(self) -> None:
         """Once. What goes wrong is logged; the next time goes on from where this one came to."""
         try:
             await self.catch_up()
-        except (SourceError, HistoryError) as error:
-            self._tell(str(error))
-        except Exception:
-            _log.exception("alerts of Prometheus could not be followed")
+        except Exception as error:
+            self.trouble.come(error)
         else:
-            self._tell(None)
+            self.trouble.go()
 
     async def catch_up(self) -> None:
         """Raises SourceError and HistoryError."""
@@ -131,13 +128,6 @@ class AlertFollower:
         expression = promql.samples(_SIGNS_OF_LIFE, MINUTE, *self._config.selector)
         first = math.floor(since / MINUTE) * MINUTE
         return _moments(await self._client.query_range(expression, first, until, MINUTE))
-
-    def _tell(self, problem: str | None) -> None:
-        if problem is not None and problem != self.problem:
-            _log.error("alert history: %s", problem)
-        if problem is None and self.problem is not None:
-            _log.info("alert history: works again")
-        self.problem = problem
 
 
 def _moments(series: Iterable[Points]) -> list[int]:

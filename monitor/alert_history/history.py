@@ -61,5 +61,5 @@ class AlertHistory:
 
     def history_problems(self) -> list[str]:
         """What keeps alerts from being read or stored now."""
-        problem = None if self._follower is None else self._follower.problem
-        return [] if problem is None else [problem]
+        problem = None if self._follower is None else self._follower.trouble.text
+        return [problem] if problem else []

@@ -12,6 +12,9 @@ from exporters.observation import Observation
 class SourceError(Exception):
     """A source as a whole could not be read; what its targets do is then not known."""
 
+    is_told = False
+    """Whoever raised it has said so in the log."""
+
 
 class Source(Protocol):
     @property

@@ -5,6 +5,7 @@ them on both databases. What the first did not scrape is a gap; of what the seco
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -195,6 +196,18 @@ def test_what_a_stopped_prometheus_did_not_scrape_is_a_gap(lived: Lived, kind: s
     touched = range(int(lived.begun) // 60 * 60, int(lived.ended), 60)
     in_all = sum(stored[start]["covered_seconds"] for start in touched)
     assert in_all <= 60 * len(touched) - (lived.ended - lived.begun) + 3
+
+
+@pytest.mark.parametrize("kind", DATABASES)
+def test_an_outage_is_one_line_of_the_log_and_its_end_another(lived: Lived, kind: str) -> None:
+    for of in (lived.stopped[kind], lived.cut_off[kind]):
+        away, again = re.findall(r" (?:(?:WARNING|ERROR) |INFO Prometheus at )(.*)", of.log)
+        assert re.match(r"could not ask Prometheus at .*: connection_refused", away)
+        lasted = re.search(r"answers again: it did not for (\d+):(\d+):(\d+)$", again)
+        assert lasted is not None
+        hours, minutes, seconds = map(int, lasted.groups())
+        assert OUTAGE - 5 <= hours * 3600 + minutes * 60 + seconds <= lived.ended - lived.begun + LONGEST_PAUSE
+    assert "ERROR" not in lived.undisturbed.log
 
 
 @pytest.mark.parametrize("kind", DATABASES)

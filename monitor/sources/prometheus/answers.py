@@ -15,10 +15,16 @@ _TIMED_OUT = re.compile(r"timed out|timeout", re.IGNORECASE)
 _LIMITED = re.compile(rf"too many|too long|too large|exceed|more than|limit|{_TIMED_OUT.pattern}", re.IGNORECASE)
 _TOO_MUCH = {400: re.compile("exceed"), 413: re.compile(""), 422: _LIMITED, 500: _LIMITED, 503: _TIMED_OUT}
 """By status: what a message says that means so."""
+_OF_ALL = frozenset({401, 403, 404, 502})
+"""Statuses that say nothing of the question."""
 _PARTIAL = re.compile(r"partial|remote_read|receive series|fetch series|no storeapis matched", re.IGNORECASE)
 """Warnings of Thanos, and of a Prometheus with remote storage, that say that data is missing from the answer."""
 _SHOWN_CHARACTERS = 300
 _NO_API = "what answers there is no query API: see `prometheus.url`"
+
+
+class Away(SourceError):
+    """Whatever is asked, and whoever asks, gets no answer now."""
 
 
 class TooMuch(SourceError):
@@ -35,6 +41,10 @@ class Busy(SourceError):
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class Unavailable(Busy, Away):
+    """Such as while it starts."""
 
 
 class Points(NamedTuple):
@@ -63,7 +73,7 @@ def read(answer: Answer, of: str) -> Told:
             raise ValueError(document["status"])
         series, native = _series(document["data"]["resultType"], document["data"]["result"])
     except (KeyError, TypeError, ValueError, AttributeError) as cause:
-        raise SourceError(f"{of}: {_NO_API}") from cause
+        raise Away(f"{of}: {_NO_API}") from cause
     if partial := _partial(document, warnings):
         raise SourceError(f"{of}: the answer is not whole, and is not used: {_cut(partial)}")
     return Told(series, warnings, native)
@@ -80,8 +90,8 @@ def refused(answer: Answer, document: dict[str, Any], of: str) -> SourceError:
     if (too_much := _TOO_MUCH.get(status)) and too_much.search(message):
         return TooMuch(told)
     if status in (429, 503):
-        return Busy(told, _seconds(answer.retry_after))
-    return SourceError(told)
+        return (Busy if status == 429 else Unavailable)(told, _seconds(answer.retry_after))
+    return (Away if status in _OF_ALL or 300 <= status < 400 else SourceError)(told)
 
 
 def failed(failure: Failure, of: str) -> SourceError:
@@ -91,7 +101,7 @@ def failed(failure: Failure, of: str) -> SourceError:
             return TimedOut(told)
         case "too_large":
             return TooMuch(told)
-    return SourceError(told)
+    return Away(told)
 
 
 def _document(body: bytes) -> dict[str, Any]:

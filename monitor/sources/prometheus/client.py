@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlencode
 
@@ -11,13 +12,15 @@ from exporters.connection import bearer_token, tls_context
 from exporters.fetch import Answer, Failure, ask, transport
 from monitor.config import PrometheusSection
 from monitor.sources import SourceError
-from monitor.sources.prometheus.answers import Points, failed, read
+from monitor.sources.prometheus.answers import Away, Points, TimedOut, Told, failed, read
+from monitor.sources.prometheus.reach import Reach
 
 _log = logging.getLogger(__name__)
 
 _MAX_BYTES = 32 * 2**20
 """Of JSON; in memory it takes about ten times that, for a moment."""
 _MAX_WARNINGS = 100
+_SHORTEST = "time()"
 _WHOLE_AND_RAW = {
     # Thanos: each replica by itself (they are told apart here), no stores left out, nothing averaged away.
     "dedup": "false",
@@ -57,10 +60,11 @@ class Client:
         self._next = 0.0
         self._by_get = False
         self._warned: set[str] = set()
+        self._reach = Reach(config.url, time.monotonic)
 
     async def now(self) -> float:
         """The server's own clock, in unix seconds."""
-        series = await self.query("time()")
+        series = await self.query(_SHORTEST)
         if len(series) != 1:
             raise SourceError(f"{self._asking}: it does not tell its time")
         return series[0].points[0][1]
@@ -85,17 +89,43 @@ class Client:
         return f"could not ask Prometheus at {self.name}"
 
     async def _ask(self, path: str, question: dict[str, str]) -> list[Points]:
-        timeout = f"{self._config.timeout * _SHARE_OF_TIMEOUT * 1000:.0f}ms"
-        form = urlencode({**question, "timeout": timeout, **_WHOLE_AND_RAW})
         async with self._turn:
-            answer = await self._answer(path, form)
-            if isinstance(answer, Failure):
-                raise failed(answer, self._asking)
-            told = await asyncio.to_thread(read, answer, self._asking)
+            told = await self._reached(path, question)
         self.native_histograms += told.native_histograms
         for warning in told.warnings:
             self._warn(warning)
         return told.series
+
+    async def _reached(self, path: str, question: dict[str, str]) -> Told:
+        """That nobody is there is told here, since all who ask find that out."""
+        try:
+            told = await self._told(path, question)
+        except SourceError as error:
+            error.is_told = await self._is_away(error)
+            if error.is_told:
+                self._reach.lose(error)
+            else:
+                self._reach.regain()
+            raise
+        self._reach.regain()
+        return told
+
+    async def _is_away(self, error: SourceError) -> bool:
+        """Where a question takes too long the shortest one tells whether it is the question."""
+        if isinstance(error, TimedOut) and not self._reach.is_lost:
+            try:
+                await self._told("query", {"query": _SHORTEST})
+            except SourceError as shortest:
+                return isinstance(shortest, Away | TimedOut)
+            return False
+        return isinstance(error, Away | TimedOut)
+
+    async def _told(self, path: str, question: dict[str, str]) -> Told:
+        timeout = f"{self._config.timeout * _SHARE_OF_TIMEOUT * 1000:.0f}ms"
+        answer = await self._answer(path, urlencode({**question, "timeout": timeout, **_WHOLE_AND_RAW}))
+        if isinstance(answer, Failure):
+            raise failed(answer, self._asking)
+        return await asyncio.to_thread(read, answer, self._asking)
 
     async def _answer(self, path: str, form: str) -> Answer | Failure:
         """By POST, since questions may be longer than an address; who refuses that is asked by GET from then on."""

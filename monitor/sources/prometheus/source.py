@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
@@ -46,9 +47,16 @@ class PrometheusSource:
         self._servers: dict[Target, Observation] = {}
         self._gpus: dict[str, Gathered] = {}
         self._warned = False
+        self._answers_since: float | None = -math.inf
 
     async def observe(self) -> list[Observation]:
-        matrix = await self._samples()
+        try:
+            matrix = await self._samples()
+        except SourceError:
+            self._answers_since = None
+            raise
+        if self._answers_since is None:
+            self._answers_since = self._clock()
         # Half a second of work for 64 servers: nobody who looks at the page waits for it.
         await asyncio.to_thread(self._take, matrix)
         self._forget(self._clock() - FORGET_AFTER_SECONDS)
@@ -85,7 +93,7 @@ class PrometheusSource:
 
     def _take(self, matrix: list[Points]) -> None:
         servers, gpus = readings.servers(matrix, self._dropped), readings.gpus(matrix, self._dropped)
-        if not servers and not gpus:
+        if not servers and not gpus and not self._has_just_come_back:
             raise SourceError(self._nothing())
         self._servers |= {t: readings.observation(t, readings.newest_server(of)) for t, of in servers.items()}
         self._gpus |= {node: readings.gathered(node, readings.newest_gpus(of)) for node, of in gpus.items()}
@@ -96,6 +104,11 @@ class PrometheusSource:
     def _forget(self, before: float) -> None:
         self._servers = {target: told for target, told in self._servers.items() if told.at >= before}
         self._gpus = {node: told for node, told in self._gpus.items() if told.at >= before}
+
+    @property
+    def _has_just_come_back(self) -> bool:
+        """It has scraped nothing yet, perhaps."""
+        return self._answers_since is None or self._clock() - self._answers_since < _WINDOW_SECONDS
 
     def _nothing(self) -> str:
         where = f" with {', '.join(self._selector)}" if self._selector else ""

@@ -216,8 +216,8 @@ async def test_a_prometheus_that_is_not_there_is_told_and_asked_again(
             await follower.catch_up()
         for _ in range(2):
             await follower.follow()
-        assert "connection_refused" in (follower.problem or "")
+        assert "connection_refused" in follower.trouble.text
         assert len(caplog.records) == 1, "once, not again and again"
         follower._client.name = prometheus.url
         await follower.follow()
-        assert follower.problem is None
+        assert follower.trouble.text == ""

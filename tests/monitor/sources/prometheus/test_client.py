@@ -15,7 +15,7 @@ import pytest
 
 from monitor.config import PrometheusSection
 from monitor.sources import SourceError
-from monitor.sources.prometheus.answers import Busy, Points, TimedOut, TooMuch
+from monitor.sources.prometheus.answers import Away, Busy, Points, TimedOut, TooMuch, Unavailable
 from monitor.sources.prometheus.client import Client
 from tests.exporters.servers import (
     CERTIFICATE,
@@ -168,12 +168,12 @@ async def test_its_certificate_is_checked_as_configured() -> None:
     ("status", "kind", "message", "error", "told"),
     [
         (400, "bad_data", 'invalid parameter "query": 1:1: parse error', SourceError, "parse error"),
-        (401, "", "", SourceError, "bearer_token_file"),
-        (401, "", "no org id", SourceError, "prometheus.tenant"),
-        (403, "", "", SourceError, "token that may read"),
-        (404, "", "", SourceError, "/select/0/prometheus"),
-        (302, "", "", SourceError, "redirects are not followed"),
-        (502, "", "", SourceError, "HTTP 502"),
+        (401, "", "", Away, "bearer_token_file"),
+        (401, "", "no org id", Away, "prometheus.tenant"),
+        (403, "", "", Away, "token that may read"),
+        (404, "", "", Away, "/select/0/prometheus"),
+        (302, "", "", Away, "redirects are not followed"),
+        (502, "", "", Away, "HTTP 502"),
         (400, "bad_data", "exceeded maximum resolution of 11,000 points per timeseries", TooMuch, "HTTP 400"),
         (422, "execution", "query processing would load too many samples into memory", TooMuch, "too many samples"),
         (422, "execution", "the query exceeded the maximum number of chunks (limit: 2000000)", TooMuch, "HTTP 422"),
@@ -182,7 +182,7 @@ async def test_its_certificate_is_checked_as_configured() -> None:
         (413, "", "", TooMuch, "HTTP 413"),
         (503, "timeout", "query timed out in expression evaluation", TooMuch, "timed out"),
         (504, "", "", TimedOut, "HTTP 504"),
-        (503, "unavailable", "TSDB not ready", Busy, "not ready"),
+        (503, "unavailable", "TSDB not ready", Unavailable, "not ready"),
         (429, "too_many_requests", "too many outstanding requests", Busy, "outstanding"),
     ],
 )
@@ -264,6 +264,64 @@ async def test_who_is_not_there_is_named() -> None:
     async with client_of(url) as client:
         with pytest.raises(SourceError, match=f"could not ask Prometheus at {url}: connection_refused"):
             await client.query("up")
+
+
+@asynccontextmanager
+async def switched(*bodies: bytes) -> AsyncIterator[tuple[Client, list[bytes]]]:
+    """Answers with the first of `bodies`, as they stand then; not at all where that is empty."""
+    now = list(bodies)
+
+    async def handler(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        form = (await reader.readexactly(int(served.header("content-length") or 0))).decode()
+        is_short = parse_qs(form)["query"] == ["time()"]
+        body = now[-1] if is_short else now[0]
+        if body:
+            writer.write(body)
+        else:
+            await asyncio.sleep(60)
+
+    async with serving(handler) as served, client_of(served.url, timeout=0.2) as client:
+        yield client, now
+
+
+async def refused(client: Client, *expressions: str) -> list[bool]:
+    """Whether each was told in the log by the client."""
+    found = []
+    for expression in expressions:
+        with pytest.raises(SourceError) as caught:
+            await client.query(expression)
+        found.append(caught.value.is_told)
+    return found
+
+
+async def test_that_it_is_away_is_told_once_whoever_asks_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    starting = refusal(503, "unavailable", "starting up")
+    async with switched(refusal(401, "", "")) as (client, now):
+        assert await refused(client, "servers", "history", "alerts") == [True, True, True]
+        now[:] = [starting]
+        assert await refused(client, "servers", "history") == [True, True]
+        now[:] = [NOTHING]
+        await client.query("servers")
+        await client.query("history")
+    away, again = (record.getMessage() for record in caplog.records)
+    assert away.startswith(f"could not ask Prometheus at {client.name}: HTTP 401")
+    assert again.startswith(f"Prometheus at {client.name} answers again: it did not for 0:00:")
+
+
+async def test_what_is_wrong_with_one_question_is_left_to_who_asked_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with switched(refusal(422, "execution", "found duplicate series"), NOTHING) as (client, now):
+        assert await refused(client, "history", "history") == [False, False]
+        now[:] = [b"", success("scalar", [0, "1"])]
+        assert await refused(client, "takes long", "takes long") == [False, False]
+    assert caplog.records == []
+
+
+async def test_who_answers_not_even_the_shortest_question_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    async with switched(b"") as (client, _):
+        assert await refused(client, "servers", "history") == [True, True]
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 async def test_questions_wait_for_their_turn_and_keep_their_distance() -> None:

@@ -93,6 +93,18 @@ async def test_a_server_that_is_gone_fades_and_is_forgotten_with_the_fleet() -> 
     assert {o.server for o in await source.observe()} == {"b"}
 
 
+async def test_one_that_comes_back_may_have_scraped_nothing_yet() -> None:
+    source = source_of(Scripted([up("a", NOW - 5)], SourceError("connection_refused")))
+    before = await source.observe()
+    source._clock = lambda: NOW + 600
+    with pytest.raises(SourceError, match="connection_refused"):
+        await source.observe()
+    assert await source.observe() == before
+    source._clock = lambda: NOW + 690
+    with pytest.raises(SourceError, match="has no `llm_up`"):
+        await source.observe()
+
+
 async def test_gpus_of_a_node_that_is_gone_fade_too() -> None:
     source = source_of(Scripted([up("a", NOW), *gpu(NOW - 3590)], [up("a", NOW)], [up("a", NOW)]))
     for _ in range(2):
