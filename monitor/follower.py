@@ -36,7 +36,7 @@ REREAD_SECONDS = 300
 """Samples that come later than this after the end of their minute are not seen any more."""
 _BEHIND_SECONDS = 600
 """From here on it counts as catching up, and how far it has come is told."""
-_DAY_SECONDS = 86_400
+_HOUR_SECONDS, _DAY_SECONDS = 3600, 86_400
 _TRIES, _TRIES_WHEN_BUSY = 3, 8
 _LONGEST_PAUSE_SECONDS = 60.0
 _RETRY_SECONDS = 600.0
@@ -132,7 +132,7 @@ class Follower:
         return await self._fill(now)
 
     async def _begin(self, now: float) -> Span:
-        self._oldest = _full_minute(now - self._backfill)
+        self._oldest = _full_hour(now - self._backfill)
         known = await asyncio.to_thread(self._store.progress, self._source)
         if known is None or known.until < self._oldest:
             span = Span(self._oldest, self._oldest)
@@ -141,6 +141,7 @@ class Follower:
         until = min(known.until, _full_minute(now))
         if until < known.until:
             log.warning("history: Prometheus' clock was ahead when it was read last, or is behind now")
+        self._oldest = min(self._oldest, _full_hour(known.since))
         return Span(min(known.since, until), until)
 
     async def _read_newer(self, span: Span, due: int, now: float) -> None:
@@ -153,11 +154,21 @@ class Follower:
         await self._read(targets, since, until, now, Span(span.since, until))
 
     async def _read_older(self, span: Span, now: float) -> None:
-        """What a longer `backfill` than before wants as well, from newer to older, so that one mark is enough."""
-        since = max(span.since - self._pace.seconds, self._oldest)
-        day = max(span.since - _DAY_SECONDS, self._oldest)
-        since = day if await self._is_empty(day, span.since) else since
-        await self._read(await self._targets(since, span.since), since, span.since, now, Span(since, span.until))
+        """What a longer `backfill` than before wants as well, from newer to older, so that one mark is enough.
+
+        By whole hours, of which retention keeps the one before the mark: so none is rolled up in parts, of which each
+        is deleted before the next comes. The hour in which what was read before begins is read again.
+        """
+        day = max(_full_hour(span.since) - _DAY_SECONDS, self._oldest)
+        if await self._is_empty(day, span.since):
+            await self._read((), day, span.since, now, Span(day, span.until))
+            return
+        hour = _full_hour(span.since - 1)
+        end = min(hour + _HOUR_SECONDS, span.until)
+        for since in range(hour, end, self._pace.seconds):
+            until = min(since + self._pace.seconds, end)
+            after = Span(hour, span.until) if until == end else span
+            await self._read(await self._targets(since, until), since, until, now, after)
 
     async def _targets(self, since: int, until: int) -> list[Target]:
         try:
@@ -309,6 +320,10 @@ class Follower:
             return 1.0
         ready = self._span.until + WINDOW_SECONDS + self._delay - (self._clock() + self._ahead)
         return min(max(ready, 0.1), WINDOW_SECONDS)
+
+
+def _full_hour(at: float) -> int:
+    return int(at // _HOUR_SECONDS) * _HOUR_SECONDS
 
 
 def _full_minute(at: float) -> int:

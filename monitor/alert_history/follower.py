@@ -14,6 +14,7 @@ from monitor.alert_history.firings import MINUTE, Firing, Known
 from monitor.alert_history.samples import ALERTS, CONTEXT_SECONDS, FOR_STATE, Activation, activations, identity
 from monitor.alert_history.store import AlertStore
 from monitor.config import PrometheusSection
+from monitor.history.retention import OF_ALERTS
 from monitor.history.upsert import Progress
 from monitor.sources.prometheus.answers import Points, TimedOut, TooMuch
 from monitor.sources.prometheus.client import Client, source_key
@@ -48,7 +49,7 @@ class AlertFollower:
         self._config = config
         self._store = store
         self._sleep = sleep
-        self._source = f"alerts of {source_key(config)}"
+        self._source = f"{OF_ALERTS}{source_key(config)}"
         self._seconds = _MOST_SECONDS
         self._gone: frozenset[tuple[Labels, float]] = frozenset()
         self.trouble = Trouble(_log, "alert history")

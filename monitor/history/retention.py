@@ -1,8 +1,8 @@
 """How long rows of each tier are kept, and deleting those that are older: whole UTC days, in short transactions.
 
 Minutes of an hour that still has to be rolled up stay, and so do those of the hour in which a source stands and of the
-next: the rest of them may be on its way. Hours of a day that has to be rolled up stay likewise. On PostgreSQL, where
-minutes of a day are dropped at once, all of such a day stays.
+next, and before that in which it begins: the rest of them may be on its way. Hours of such days stay likewise. On
+PostgreSQL, where minutes of a day are dropped at once, all of such a day stays.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from monitor.history.tables import Tier
 from monitor.history.trouble import explained
 from monitor.history.upsert import Progress, Upsert
 
+OF_ALERTS = "alerts of "
+"""So begins the source whose progress tells how far the alerts of a Prometheus were read: it has no rows."""
 _HORIZON = "retention:"
 _WINDOWS = {Tier.MINUTE: Tier.HOUR, Tier.HOUR: Tier.DAY, Tier.DAY: Tier.DAY}
 """What is deleted in one transaction, or kept as a whole."""
@@ -156,14 +158,23 @@ def kept_windows(connection: Connection, tier: Tier, since: int, until: int) -> 
     if tier is Tier.DAY:
         return set()
     window = _WINDOWS[tier]
-    kept = stale(connection, window, since, until)
-    if tier is Tier.MINUTE:
-        c = tables.progress.c
-        stands = connection.scalars(select(c.until).where(c.source.not_like(f"{_HORIZON}%")))
-        for at in stands:  # an hour is read at once, of some targets first: from there on
-            begun = at // window.seconds * window.seconds
-            kept |= {begun, begun + window.seconds} if at % window.seconds else {begun}
+    kept = stale(connection, window, since, until) | set(_being_read(connection, tier))
     return {start for start in kept if since <= start < until}
+
+
+def _being_read(connection: Connection, tier: Tier) -> Iterator[int]:
+    """An hour is read at once, of some targets first: from where a source stands, or before where it begins."""
+    c, length = tables.progress.c, _WINDOWS[tier].seconds
+    sources = c.source.not_like(f"{_HORIZON}%"), c.source.not_like(f"{OF_ALERTS}%")
+    for since, until in connection.execute(select(c.since, c.until).where(*sources)):
+        begun = until // length * length
+        yield begun
+        if until % length:
+            yield begun + length
+        before = (since - 1) // length * length
+        first = oldest(connection, tier, before)
+        if first is not None and first < before + length:
+            yield before
 
 
 def _within(table: Table, since: int, until: int) -> tuple[ColumnElement[bool], ...]:

@@ -12,6 +12,8 @@ from exporters.observation import Series
 from monitor.assembly import assemble
 from monitor.config import MonitorConfig
 from monitor.history.database import open_database, sqlite_url, upgrade
+from monitor.history.retention import Retention, forget
+from monitor.history.rollup import roll_up
 from monitor.history.store import Store
 from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Busy, TooMuch
@@ -236,11 +238,49 @@ async def test_a_longer_backfill_than_before_reads_the_older_part_too(
     prometheus: Prometheus, database: Engine, other: Engine
 ) -> None:
     await followed(prometheus.url, database, LATE, selector=FEW)
-    await followed(prometheus.url, other, LATE, selector=FEW, backfill=1800.0)
+    await followed(prometheus.url, other, LATE, selector=FEW, backfill=600.0)
     before = rows(file_of(other), "target_minute")
     await followed(prometheus.url, other, LATE, selector=FEW)
     assert everything(file_of(other)) == everything(file_of(database))
     assert len(rows(file_of(other), "target_minute")) > len(before)
+
+
+@pytest.mark.parametrize("since", [LATE - 1800, LATE - 3600])
+async def test_the_older_part_has_whole_hours_and_days_though_minutes_are_deleted_meanwhile(
+    prometheus: Prometheus, database: Engine, other: Engine, since: float
+) -> None:
+    """What was read before the older part was wanted began within an hour, as releases before wrote it."""
+    await followed(prometheus.url, database, LATE, selector=FEW, backfill=4 * 3600.0)
+    rolled_up(database)
+    await followed(prometheus.url, other, LATE, selector=FEW, backfill=LATE - since)
+    source = source_key(config_of(prometheus.url, selector=FEW))
+    with other.begin() as connection:
+        connection.execute(text(f"UPDATE progress SET since = {since // 60 * 60:.0f}"))
+        for table in ("engine_minute", "target_minute"):
+            connection.execute(text(f"DELETE FROM {table} WHERE start < {since // 60 * 60:.0f}"))
+    rolled_up(other)
+
+    class Forgetting(Store):
+        def write_windows(self, windows: Any, events: Any, progress: Any) -> None:
+            super().write_windows(windows, events, progress)
+            rolled_up(other)
+            forget(other, Retention(86_400.0, 86_400.0), LATE + 400 * 86_400)
+
+    async with following(prometheus.url, other, selector=FEW, store=Forgetting, backfill=4 * 3600.0) as (of, client):
+        of._pace.seconds = 900
+        client.at = LATE
+        while await of.step():
+            pass
+    for table in ("engine_hour", "target_hour", "target_day"):
+        assert rows(file_of(other), table) == rows(file_of(database), table)
+    mark = Store(other).progress(source)
+    assert mark is not None
+    assert mark.since % 3600 == 0
+
+
+def rolled_up(database: Engine) -> None:
+    while roll_up(database, LATE + 2 * 86_400):
+        pass
 
 
 async def test_where_it_begins_is_marked_before_anything_is_stored(prometheus: Prometheus, database: Engine) -> None:
@@ -253,11 +293,10 @@ async def test_where_it_begins_is_marked_before_anything_is_stored(prometheus: P
                 marks.append(self.progress(source_key(config_of(prometheus.url, selector=FEW))))
             super().write_windows(windows, events, progress)
 
-    async with following(prometheus.url, database, selector=FEW, store=Watched) as (follower, client):
+    async with following(prometheus.url, database, selector=FEW, store=Watched, backfill=1800.0) as (follower, client):
         client.at = LATE
         await follower.step()
-    begin = int(LATE - 7200) // 60 * 60
-    assert [(mark.since, mark.until) for mark in marks] == [(begin, begin)]
+    assert [(mark.since, mark.until) for mark in marks] == [(START, START)], "a full hour"
 
 
 async def test_it_goes_on_where_the_last_one_ended(prometheus: Prometheus, database: Engine) -> None:

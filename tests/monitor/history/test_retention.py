@@ -131,6 +131,33 @@ def test_minutes_of_a_whole_hour_that_is_being_read_stay(database: Engine, store
     assert {row["samples"] for row in stored_rows(database, "target_hour").values()} == {240}
 
 
+@pytest.mark.parametrize("again", [0, 1])
+def test_minutes_and_hours_before_which_a_source_begins_stay(database: Engine, store: Store, again: int) -> None:
+    """A longer backfill than before is read from newer to older, an hour in pieces."""
+    source = Progress("http://prometheus", START + DAY - HOUR, START + 2 * DAY)
+    windows = [server_minute(at) for at in range(START + DAY - 2 * HOUR, START + DAY - HOUR, 60)]
+    write(store, [server_minute(START + DAY - HOUR)])
+    store.write_windows(windows[:37], [], source)
+    for _ in range(1 + again):
+        roll_up_all(database)
+        forget(database, Retention(DAY, DAY), LATER)
+    store.write_windows(windows[37:], [], Progress(source.source, START + DAY - 2 * HOUR, START + 2 * DAY))
+    roll_up_all(database)
+    assert {
+        row["samples"] for (_, at), row in stored_rows(database, "target_hour").items() if at < START + DAY - HOUR
+    } == {240}
+    assert {row["samples"] for row in stored_rows(database, "target_day").values()} == {244}
+
+
+def test_no_minute_stays_for_a_source_before_which_there_is_none(database: Engine, store: Store) -> None:
+    write(store, minutes_every_hour(days=1))
+    store.write_windows([], [], Progress("http://prometheus", START, START + 2 * DAY))
+    store.write_windows([], [], Progress("alerts of http://prometheus", START + HOUR + 7, START + 2 * DAY))
+    roll_up_all(database)
+    forget(database, KEEP, LATER)
+    assert starts(database, Tier.MINUTE) == []
+
+
 def test_questions_are_told_before_which_moment_rows_may_be_gone(database: Engine, store: Store) -> None:
     write(store, minutes_every_hour(days=1))
     forget(database, KEEP, START + 5 * DAY + 1)
