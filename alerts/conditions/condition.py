@@ -10,13 +10,12 @@ from typing import Literal
 from alerts.conditions.expression import Expression
 from alerts.conditions.holding import Firing, Holder
 from alerts.conditions.rows import MinuteRows
-from alerts.rules.model import Alert
+from alerts.rules.model import Alert, runbook
 
 Severity = Literal["page", "ticket", "none"]
 
 STEP = 60
 """Seconds between two evaluations."""
-RUNBOOKS = "alerts/runbooks"
 _FIELD = re.compile(r"\{(\w+)\}")
 _TEMPLATES = {
     "number": '{{ printf "%.0f" $value }}',
@@ -78,8 +77,7 @@ class Condition:
 
     @property
     def runbook(self) -> str:
-        """The file, from the root of the repository."""
-        return f"{RUNBOOKS}/{self.name}.md"
+        return runbook(self.name)
 
     def promql(self) -> str:
         return self.expression.promql()

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from alerts import promql
 from alerts.burn import MINUTE, SLICE, BurnWindow, Severity, duration
-from alerts.rules.model import Alert
+from alerts.rules.model import Alert, runbook
 from alerts.rules.scope import EACH_MINUTE, RECENT, Scope
 from alerts.rules.windows import held, outage_over
 from exporters.exposition import format_bound
@@ -21,7 +21,7 @@ def burn_alert(scope: Scope, severity: Severity, found: Iterable[BurnWindow]) ->
         NAMES[severity],
         promql.first_of(*(_burning(scope, ratio_kind(scope, severity), w) for w in windows)),
         {"slo": scope.slo.name, "severity": severity, **scope.slo.labels},
-        {**_texts(scope, severity, windows), **scope.slo.annotations},
+        {**_texts(scope, severity, windows), "runbook": runbook(NAMES[severity]), **scope.slo.annotations},
     )
 
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+RUNBOOKS = "alerts/runbooks"
+
+
+def runbook(alert: str) -> str:
+    """The file, from the root of the repository."""
+    return f"{RUNBOOKS}/{alert}.md"
+
 
 @dataclass(frozen=True, slots=True)
 class Recording:

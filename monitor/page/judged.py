@@ -91,6 +91,6 @@ def router(judged: Judged) -> APIRouter:
 
     @routes.get("/runbooks/{name}")
     def one_runbook(name: str, accept: AcceptEncoding = "") -> Response:
-        return html_answer(judged.runbook_html(name), accept, 200 if name in CONDITIONS else 404)
+        return html_answer(judged.runbook_html(name), accept, 200 if runbook(name) else 404)
 
     return routes

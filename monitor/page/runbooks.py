@@ -1,4 +1,4 @@
-"""Runbooks of conditions as HTML, rendered once."""
+"""Runbooks of our alerts as HTML, rendered once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from markupsafe import Markup
 
 import alerts
 from alerts.conditions import CONDITIONS
+from alerts.rules.burn import NAMES
 
 _FOLDER = Path(alerts.__file__).parent / "runbooks"
+_NAMES = {*CONDITIONS, *NAMES.values()}
 
 
 @cache
 def runbook(name: str, above: int = 3) -> Markup | None:
     """Its headings stand below one of the level `above`. None for alerts of others."""
-    if name not in CONDITIONS:
+    if name not in _NAMES:
         return None
     text = (_FOLDER / f"{name}.md").read_text(encoding="utf-8")
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")

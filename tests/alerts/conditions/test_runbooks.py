@@ -1,4 +1,4 @@
-"""Each condition has a runbook, and a runbook names nothing that does not exist."""
+"""Each alert has a runbook, and a runbook names nothing that does not exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 import pytest
 
 from alerts.conditions import CONDITIONS
-from alerts.conditions.condition import RUNBOOKS
+from alerts.rules.burn import NAMES
+from alerts.rules.model import RUNBOOKS
 from exporters.findings import GPU_KINDS, KINDS
 from exporters.gpu.xids import XIDS, Class
 from exporters.schema import METRICS, PHASE_OF_METRIC
@@ -19,8 +20,8 @@ HEADINGS = ["What it means", "How to confirm", "What to do"]
 KNOWN = {*METRICS, *KINDS, *GPU_KINDS, *(f"{metric}_{part}" for metric in PHASE_OF_METRIC for part in ("sum", "count"))}
 
 
-def test_every_condition_has_one_and_there_are_no_others() -> None:
-    assert set(BOOKS) == set(CONDITIONS)
+def test_every_alert_has_one_and_there_are_no_others() -> None:
+    assert set(BOOKS) == {*CONDITIONS, *NAMES.values()}
 
 
 @pytest.mark.parametrize("name", BOOKS)

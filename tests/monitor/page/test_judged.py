@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from alerts.conditions import CONDITIONS
+from alerts.rules.burn import NAMES
 from monitor.alert_history.follower import AlertFollower
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import AlertStore
@@ -155,11 +156,15 @@ async def test_a_runbook_alone_stays_where_it_is_read(client: httpx.AsyncClient)
     assert "<thead>" not in text
 
 
+async def test_the_runbook_of_an_objective_has_no_condition(client: httpx.AsyncClient) -> None:
+    assert "spends its error budget" in seen(await html(client, "/runbooks/SloBurnPage"))
+
+
 async def test_a_runbook_that_there_is_not_is_404(client: httpx.AsyncClient) -> None:
     assert (await client.get("/runbooks/Nothing")).status_code == 404
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", [*CONDITIONS, *NAMES.values()])
 def test_a_runbook_is_html_whose_links_lead_to_pages(name: str) -> None:
     text = str(runbook(name))
     elements = Elements(text)
