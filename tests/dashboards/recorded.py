@@ -29,6 +29,19 @@ PAGES: Mapping[str, tuple[str, str, str]] = {
     "nim": ("nim/1.x", "made_by_hand", "made_by_hand"),
 }
 """By server the folder of its frontend and release, and where it begins and ends."""
+RENAMED: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "vllm-older": (
+        "vllm",
+        {
+            "vllm:kv_cache_usage_perc": "vllm:gpu_cache_usage_perc",
+            "vllm:inter_token_latency_seconds": "vllm:time_per_output_token_seconds",
+            "vllm:request_queue_time_seconds": "vllm:time_in_queue_requests",
+        },
+    ),
+    "vllm-unheard-of": ("vllm", {"vllm:kv_cache_usage_perc": "vllm:kv_cache_share"}),
+    "sglang-respelled": ("sglang", {"sglang:": "sglang_"}),
+}
+"""Servers that do the same as another, under names of another release: older ones, unheard-of ones, `_` for `:`."""
 ONE_PAGE = {"nim"}
 """Of these there is one page, so that they begin with nothing."""
 GPU_OF = {"GPU-0": "vllm", "GPU-1": "sglang"}
@@ -62,7 +75,7 @@ def is_counter(name: str) -> bool:
 def read_by_a_sidecar(folder: Path) -> tuple[list[Sample], list[Sample]]:
     """At the beginning and at the end. A server more is down."""
     with ExitStack() as stack:
-        served = {name: Pages(_documents(name)) for name in PAGES}
+        served = {name: Pages(_documents(name)) for name in (*PAGES, *RENAMED)}
         ports = {name: stack.enter_context(serving(pages)) for name, pages in served.items()}
         urls = {name: f"http://127.0.0.1:{port}" for name, port in {**ports, "down": free_port()}.items()}
         url = stack.enter_context(sidecar_of([{"name": name, "url": url} for name, url in urls.items()], folder))
@@ -76,13 +89,17 @@ def read_by_a_sidecar(folder: Path) -> tuple[list[Sample], list[Sample]]:
 
 
 def _page(name: str, place: int) -> bytes:
-    parts = PAGES[name]
-    return (CAPTURES / parts[0] / f"{parts[place]}.prom").read_bytes()
+    of, names = RENAMED.get(name, (name, {}))
+    parts = PAGES[of]
+    text = (CAPTURES / parts[0] / f"{parts[place]}.prom").read_text(encoding="utf-8")
+    for before, after in names.items():
+        text = text.replace(before, after)
+    return text.encode()
 
 
 def _documents(name: str) -> dict[str, bytes]:
     """What else the server answers."""
-    folder = CAPTURES / PAGES[name][0]
+    folder = CAPTURES / PAGES[RENAMED.get(name, (name,))[0]][0]
     found = {"/health": b"", "/v1/health/live": b""}
     for file in (folder / "endpoints.json", folder / "A-endpoints.json"):
         answers = json.loads(file.read_text()) if file.exists() else {}
