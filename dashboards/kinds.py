@@ -203,7 +203,9 @@ def _bar_chart(panel: BarChart) -> Kind:
         "scaleDistribution": _LINEAR,
         "thresholdsStyle": {"mode": "off"},
     }
-    matrix = {"columnField": panel.series_by, "rowField": panel.category, "valueField": "Value"}
+    matrix = {
+        "columnField": panel.series_by, "emptyValue": "null", "rowField": panel.category, "valueField": "Value",
+    }  # fmt: skip
     transformations = ({"id": "groupingToMatrix", "options": matrix},) if panel.series_by else ()
     return Kind("barchart", options, custom, transformations, format="table", colours="palette-classic")
 
