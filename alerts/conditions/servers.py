@@ -22,13 +22,23 @@ _DOWN_WINDOW = Limit(
     "a crash loop is up for a moment between two crashes, and is down all the same",
 )  # fmt: skip
 _DOWN = Limit("below", 0.5, "ratio", "down for most of the window")
+_NEVER_UP = Limit(
+    "of a server that was not up for a day, known for", 10 * MINUTE, "seconds", "a new one loads its model first"
+)
+
+
+def _was_up() -> Expression:
+    known = Over("last", "llm_up", _DOWN_WINDOW.seconds, ago=_NEVER_UP.seconds)
+    return Over("max", "llm_up", DAY).above(0).otherwise(known)
+
+
 DOWN = Condition(
     name="ServerDown",
     severity="page",
     meaning="The server does not answer HTTP at all, or only now and then.",
     summary="{server} on {node} is down: up {value} of the last 6 minutes",
-    expression=Over("avg", "llm_up", _DOWN_WINDOW.seconds).below(_DOWN.value),
-    limits=(_DOWN_WINDOW, _DOWN),
+    expression=Over("avg", "llm_up", _DOWN_WINDOW.seconds).below(_DOWN.value).where(_was_up()),
+    limits=(_DOWN_WINDOW, _DOWN, _NEVER_UP),
     hold=Limit("for", 5 * MINUTE, "seconds", "an ordinary restart loads its model within minutes and is no alert"),
     value="ratio",
 )

@@ -106,7 +106,9 @@ SERVER_CASES = [
     # down from minute 11 on: most of 6 minutes at 14, for 5 minutes at 19; up again from 31 on: at 33 half of it is up
     Case("a crash", "ServerDown", up([*held(1, 10.5), *held(0, 20), *held(1, 20)]), (Fires(19, 33, A),)),
     Case("a restart of six minutes", "ServerDown", up([*held(1, 10.5), *held(0, 6), *held(1, 20)])),
-    Case("never up", "ServerDown", up(held(0, 20.5)), (Fires(5, None, A),)),
+    Case("never up", "ServerDown", up(held(0, 20.5)), (Fires(15, None, A),)),
+    Case("a new server that loads for eleven minutes", "ServerDown", up([*held(0, 11), *held(1, 20)])),
+    Case("down for more than a day", "ServerDown", up([*held(1, 10.5), *held(0, 1500)]), (Fires(19, None, A),)),
     Case("crashes again and again", "ServerDown", up([*held(1, 20.5), *([*held(0, 2), *held(1, 0.5)] * 12)]),
          (Fires(29, None, A),)),
     Case("up", "ServerDown", up(held(1, 30))),
