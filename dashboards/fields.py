@@ -48,17 +48,11 @@ def _look(look: Look) -> Json:
         properties.append({"id": "color", "value": {"fixedColor": look.colour.value, "mode": "fixed"}})
     if look.line:
         properties.append({"id": "custom.lineStyle", "value": _line(look.line)})
-    if look.unit:
-        properties.append({"id": "unit", "value": look.unit.value})
-    if look.right_axis:
-        properties.append({"id": "custom.axisPlacement", "value": "right"})
-    if look.hidden:
-        properties.append({"id": "custom.hideFrom", "value": {"legend": True, "tooltip": True, "viz": True}})
     return {"matcher": {"id": "byRegexp", "options": f"/{look.pattern}/"}, "properties": properties}
 
 
 def _line(line: Line) -> Json:
-    return {"fill": line.value, **({"dash": _DASHES[line]} if line in _DASHES else {})}
+    return {"dash": _DASHES[line], "fill": line.value}
 
 
 def _column(column: Column) -> Json:

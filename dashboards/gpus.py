@@ -13,6 +13,7 @@ from dashboards.model import (
     BarGauge,
     Column,
     Dashboard,
+    Gauge,
     Line,
     Look,
     Query,
@@ -57,12 +58,14 @@ _NOW = (
         ),
         thresholds=parts.NONE_IS_BEST,
     ),
-    Stat(
+    Gauge(
         title="Memory in use",
         description=f"Bytes in use per byte there is, of all GPUs that are shown. {_NO_GPUS}",
         unit=Unit.RATIO,
         queries=(Query(promql.binary(ask.sum_by((), _USED), "/", ask.sum_by((), _TOTAL))),),
         decimals=0,
+        minimum=0,
+        maximum=1,
     ),
     Stat(
         title="Power",

@@ -41,8 +41,8 @@ _OF_DASHBOARDS = frozenset({
     "templating", "time", "timezone", "title", "uid",
 })  # fmt: skip
 _OF_PANELS = frozenset({
-    "collapsed", "datasource", "description", "fieldConfig", "gridPos", "id", "links", "maxPerRow", "options", "panels",
-    "repeat", "repeatDirection", "targets", "title", "transformations", "type",
+    "datasource", "description", "fieldConfig", "gridPos", "id", "links", "options", "targets", "title",
+    "transformations", "type",
 })  # fmt: skip
 _OF_ROWS = frozenset({"collapsed", "gridPos", "id", "panels", "title", "type"})
 _OF_TARGETS = frozenset({
@@ -173,7 +173,6 @@ def _panel(panel: Panel, number: int, at: object, source: _Source) -> _Panel:
         links=[data_link(link, "") for link in panel.links],
         targets=list(_targets(panel, kind, source)),
         transformations=list(kind.transformations),
-        repeat=core.Repeat("h", panel.repeat) if panel.repeat else core.Repeat(),
         thresholds=list(steps(panel.thresholds)),
         extraJson=extra,
     )
@@ -212,11 +211,10 @@ def _datasource(source: _Source) -> Json:
 def _variable(variable: Variable, source: _Source) -> Json:
     if variable.options:
         return _custom(variable)
-    query = variable.sqlite if source.dialect is Dialect.SQLITE and variable.sqlite else variable.query
     made = core.Template(
         name=variable.name,
         label=variable.label,
-        query=query,
+        query=variable.query,
         regex=variable.regex,
         dataSource=source.ref,
         refresh=_REFRESH_ON_TIME_CHANGE,

@@ -46,7 +46,7 @@ def kind_of(panel: Panel) -> Kind:
 
 def _stat(panel: Stat) -> Kind:
     options = {
-        "colorMode": "background" if panel.coloured_background else "value",
+        "colorMode": "value",
         "graphMode": "none",
         "justifyMode": "auto",
         "orientation": "auto",
@@ -73,7 +73,7 @@ def _time_series(panel: TimeSeries) -> Kind:
         "lineInterpolation": "stepAfter" if panel.steps else "linear",
         "lineWidth": 0 if panel.bars else 2,
         "pointSize": 4,
-        "scaleDistribution": {"log": 10, "type": "log"} if panel.is_logarithmic else _LINEAR,
+        "scaleDistribution": _LINEAR,
         "showPoints": "auto",
         "spanNulls": False,
         "stacking": {"group": "A", "mode": "normal" if panel.is_stacked else "none"},
@@ -82,7 +82,7 @@ def _time_series(panel: TimeSeries) -> Kind:
     legend = {
         "calcs": list(panel.legend_values),
         "displayMode": "table",
-        "placement": "right" if panel.legend_right else "bottom",
+        "placement": "bottom",
         "showLegend": True,
     }
     options = {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
@@ -102,14 +102,14 @@ def _gauge(_: Gauge) -> Kind:
     return Kind("gauge", options)
 
 
-def _bar_gauge(panel: BarGauge) -> Kind:
+def _bar_gauge(_: BarGauge) -> Kind:
     options = {
         "displayMode": "basic",
         "maxVizHeight": 40,
         "minVizHeight": 16,
         "minVizWidth": 8,
         "namePlacement": "auto",
-        "orientation": "horizontal" if panel.is_horizontal else "vertical",
+        "orientation": "horizontal",
         "reduceOptions": _LAST,
         "showUnfilled": True,
         "sizing": "auto",

@@ -55,7 +55,6 @@ GOOD, WARNING, BAD, NEUTRAL = Colour.GREEN, Colour.ORANGE, Colour.RED, Colour.GR
 
 
 class Line(StrEnum):
-    SOLID = "solid"
     DASHED = "dash"
     DOTTED = "dot"
 
@@ -104,9 +103,6 @@ class Look:
     pattern: str
     colour: Colour | None = None
     line: Line | None = None
-    unit: Unit | None = None
-    right_axis: bool = False
-    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +150,6 @@ class Panel:
     shown: tuple[Shown, ...] = ()
     looks: tuple[Look, ...] = ()
     links: tuple[Link, ...] = ()
-    repeat: str = ""
-    """The variable that it is repeated for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +159,6 @@ class Stat(Panel):
     is_instant: ClassVar[bool] = True
     width: int = 4
     height: int = 4
-    coloured_background: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +166,11 @@ class TimeSeries(Panel):
     axis: str = ""
     """What the axis counts, where the unit does not say it."""
     is_stacked: bool = False
-    is_logarithmic: bool = False
     bars: bool = False
     steps: bool = False
     limits_drawn: bool = False
     """Thresholds as lines."""
     legend_values: tuple[str, ...] = ("last", "max")
-    legend_right: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +178,8 @@ class Gauge(Panel):
     """A value within a known range."""
 
     is_instant: ClassVar[bool] = True
+    width: int = 4
+    height: int = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +187,6 @@ class BarGauge(Panel):
     """Bars side by side, one for each series."""
 
     is_instant: ClassVar[bool] = True
-    is_horizontal: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,8 +262,6 @@ class Variable:
     name: str
     label: str
     query: str = ""
-    sqlite: str = ""
-    """The query in SQLite, where it is SQL."""
     regex: str = ""
     options: tuple[tuple[str, str], ...] = ()
     """Text and value; the first is chosen at the start."""

@@ -371,10 +371,10 @@ def dashboard() -> Dashboard:
             Row("Load", _LOAD),
             Row("Latency", _PERCENTILES),
             Row("Latency as heatmaps", _HEATMAPS),
-            Row("Lengths", _LENGTHS),
+            Row("Lengths", _LENGTHS, is_collapsed=True),
             Row("KV cache, prefixes, speculation, adapters", _MEMORY),
             Row("Its GPUs", _GPUS),
-            Row("Seen from outside", _OUTSIDE),
+            Row("Seen from outside", _OUTSIDE, is_collapsed=True),
             trust.ROW,
         ),
     )
