@@ -47,11 +47,11 @@ def _breathe() -> bool:
     return False
 
 
-def _row(tier: Kept) -> tuple[str, ...]:
-    kept = "for ever" if math.isinf(tier.seconds) else f"{tier.seconds / _DAY:g} days"
-    oldest = "" if tier.oldest is None else moment(tier.oldest)
-    old = "" if tier.cut is None else f"{tier.old_rows:,} before {moment(tier.cut)}"
-    return f"{tier.tier.value}s", kept, f"{tier.rows:,}", oldest, old
+def _row(of: Kept) -> tuple[str, ...]:
+    kept = "for ever" if math.isinf(of.seconds) else f"{of.seconds / _DAY:g} days"
+    oldest = "" if of.oldest is None else moment(of.oldest)
+    old = "" if of.cut is None else f"{of.old_rows:,} before {moment(of.cut)}"
+    return of.name, kept, f"{of.rows:,}", oldest, old
 
 
 def backup(at: Place, file: Path, *, overwrite: bool) -> None:

@@ -188,11 +188,12 @@ Keep = Annotated[Seconds, within("1d", "36500d"), WrapValidator(_or_forever)]
 
 
 class RetentionSection(Section):
-    """How long rows of each tier are kept. Whole days are deleted, and the page shows the minutes of the last hour."""
+    """How long rows of each tier are kept, and alerts after their end. Whole days are deleted, and the page shows the minutes of the last hour."""
 
     minutes: Keep = 35 * _DAY
     hours: Keep = 400 * _DAY
     days: Keep = Field(default=math.inf, validate_default=False)
+    alerts: Keep = 400 * _DAY
 
     @field_validator("hours", "days")
     @classmethod
@@ -205,7 +206,7 @@ class RetentionSection(Section):
 
     @property
     def seconds(self) -> Retention:
-        return Retention(self.minutes, self.hours, self.days)
+        return Retention(self.minutes, self.hours, self.days, self.alerts)
 
 
 def _by_tier(value: object) -> object:

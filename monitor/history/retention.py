@@ -12,7 +12,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Table, delete, exists, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history import tables
@@ -30,6 +42,7 @@ OF_ALERTS = "alerts of "
 _HORIZON = "retention:"
 _WINDOWS = {Tier.MINUTE: Tier.HOUR, Tier.HOUR: Tier.DAY, Tier.DAY: Tier.DAY}
 """What is deleted in one transaction, or kept as a whole."""
+_ALERTS_AT_ONCE = 1000
 
 
 class RetentionError(HistoryError):
@@ -38,26 +51,33 @@ class RetentionError(HistoryError):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Seconds by tier; infinite is for ever. Events and alerts are kept as long as days."""
+    """Seconds by tier, and of alerts since their end; infinite is for ever. Events are kept as long as days."""
 
     minutes: float
     hours: float = math.inf
     days: float = math.inf
+    alerts: float = math.inf
 
     def of(self, tier: Tier) -> float:
         return {Tier.MINUTE: self.minutes, Tier.HOUR: self.hours, Tier.DAY: self.days}[tier]
 
     def cut(self, tier: Tier, now: float) -> int | None:
         """Midnight (UTC) before which rows of the tier go; None where they stay for ever."""
-        kept = self.of(tier)
-        return None if math.isinf(kept) else int((now - kept) // Tier.DAY.seconds) * Tier.DAY.seconds
+        return _midnight_before(now, self.of(tier))
+
+    def cut_of_alerts(self, now: float) -> int | None:
+        return _midnight_before(now, self.alerts)
+
+
+def _midnight_before(now: float, kept: float) -> int | None:
+    return None if math.isinf(kept) else int((now - kept) // Tier.DAY.seconds) * Tier.DAY.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Of a tier: what is there, and how much of it is older than `cut`."""
+    """Of a tier, or of alerts: what is there, and how much of it is older than `cut`."""
 
-    tier: Tier
+    name: str
     seconds: float
     cut: int | None
     rows: int
@@ -69,7 +89,8 @@ def survey(engine: Engine, retention: Retention, now: float) -> list[Kept]:
     """Raises ReadError."""
     try:
         with engine.connect() as connection:
-            return [_surveyed(connection, retention, tier, now) for tier in Tier]
+            tiers = [_surveyed(connection, retention, tier, now) for tier in Tier]
+            return [*tiers, _alerts(connection, retention, now)]
     except SQLAlchemyError as cause:
         raise ReadError(f"could not read the history at {explained(engine.url, cause)}") from cause
 
@@ -77,7 +98,15 @@ def survey(engine: Engine, retention: Retention, now: float) -> list[Kept]:
 def _surveyed(connection: Connection, retention: Retention, tier: Tier, now: float) -> Kept:
     cut = retention.cut(tier, now)
     old = 0 if cut is None else sum(_old_rows(connection, table, tier, cut) for table in tables_of(tier))
-    return Kept(tier, retention.of(tier), cut, rows(connection, tier), oldest(connection, tier), old)
+    return Kept(f"{tier.value}s", retention.of(tier), cut, rows(connection, tier), oldest(connection, tier), old)
+
+
+def _alerts(connection: Connection, retention: Retention, now: float) -> Kept:
+    cut = retention.cut_of_alerts(now)
+    old = 0 if cut is None else connection.scalar(select(func.count()).where(_ended_before(cut))) or 0
+    c = tables.alerts.c
+    number, first = connection.execute(select(func.count(), func.min(c.starts_at)).select_from(tables.alerts)).one()
+    return Kept("alerts", retention.alerts, cut, number, None if first is None else int(first), old)
 
 
 def _old_rows(connection: Connection, table: Table, tier: Tier, cut: int) -> int:
@@ -104,6 +133,8 @@ def forget(engine: Engine, retention: Retention, now: float, pause: Callable[[],
             cut = retention.cut(tier, now)
             if cut is not None and _forget(engine, tier, cut, pause):
                 return
+        if (cut := retention.cut_of_alerts(now)) is not None and _forget_alerts(engine, cut, pause):
+            return
         if (cut := retention.cut(Tier.DAY, now)) is not None:
             _forget_the_rest(engine, cut)
     except SQLAlchemyError as cause:
@@ -182,13 +213,34 @@ def _within(table: Table, since: int, until: int) -> tuple[ColumnElement[bool], 
     return table.c.series_id.in_(select(tables.series.c.id)), table.c.start >= since, table.c.start < until
 
 
-def _forget_the_rest(engine: Engine, cut: int) -> None:
-    """Events, alerts, and series of which nothing is left."""
+def _forget_alerts(engine: Engine, cut: int, pause: Callable[[], bool]) -> bool:
+    """Whether to stop."""
     c = tables.alerts.c
-    ended = func.coalesce(c.ends_at, c.resolved_at, c.last_seen, c.starts_at)
+    key = c.fingerprint == bindparam("of"), c.starts_at == bindparam("since")
+    wanted = select(c.fingerprint.label("of"), c.starts_at.label("since")).where(_ended_before(cut))
+    while True:
+        with for_writing(engine).begin() as connection:
+            old = connection.execute(wanted.limit(_ALERTS_AT_ONCE)).mappings().all()
+            if old:
+                connection.execute(delete(tables.alerts).where(*key, _ended_before(cut)), [dict(each) for each in old])
+        if len(old) < _ALERTS_AT_ONCE:
+            return False
+        if pause():
+            return True
+
+
+def _ended_before(cut: int) -> ColumnElement[bool]:
+    """That, or never heard of again since; not what fires, for however long."""
+    c = tables.alerts.c
+    heard = or_(c.last_seen.is_(None), c.last_seen < cut), or_(c.resolved_at.is_(None), c.resolved_at < cut)
+    is_told = or_(c.last_seen.is_not(None), c.resolved_at.is_not(None))
+    return or_(c.ends_at < cut, and_(c.ends_at.is_(None), is_told, *heard))
+
+
+def _forget_the_rest(engine: Engine, cut: int) -> None:
+    """Events, and series of which nothing is left."""
     with for_writing(engine).begin() as connection:
         connection.execute(delete(tables.events).where(tables.events.c.at < cut))
-        connection.execute(delete(tables.alerts).where(ended < cut))
         connection.execute(delete(tables.checkpoints).where(tables.checkpoints.c.at < cut))
         connection.execute(delete(tables.series).where(*_is_gone(cut)))
 

@@ -62,6 +62,7 @@ def test_retention_tells_what_is_kept_and_deletes_only_what_it_is_told_to(inferw
         "minutes 35 days 24 2026-12-01 00:00 UTC 12 before 2026-12-06 00:00 UTC",
         "hours 400 days 24 2026-12-01 00:00 UTC 0 before 2025-12-06 00:00 UTC",
         "days for ever 3 2026-12-01 00:00 UTC",
+        "alerts 400 days 0 0 before 2025-12-06 00:00 UTC",
     ]
     assert inferwatch("db", "retention", "--dry-run", "--state-dir", str(state)).out == told.out
     applied = inferwatch("db", "retention", "--apply", "--state-dir", str(state)).out.splitlines()
@@ -71,10 +72,10 @@ def test_retention_tells_what_is_kept_and_deletes_only_what_it_is_told_to(inferw
 
 def test_retention_is_the_configurations(inferwatch: Command, state: Path, folder: Path) -> None:
     (folder / "c.yml").write_text(
-        "history: {path: given/history.sqlite, retention: {minutes: 1d, hours: 2d, days: 3d}}"
+        "history: {path: given/history.sqlite, retention: {minutes: 1d, hours: 2d, days: 3d, alerts: 4d}}"
     )
     ran = inferwatch("db", "retention", "--config", "c.yml")
-    assert [line.split()[1:3] for line in ran.out.splitlines()[2:]] == [["1", "days"], ["2", "days"], ["3", "days"]]
+    assert [line.split()[1:3] for line in ran.out.splitlines()[2:]] == [[days, "days"] for days in "1234"]
 
 
 def test_a_backup_goes_to_postgresql_and_back(

@@ -35,10 +35,10 @@ def test_a_path_of_the_history_is_relative_to_the_file(written: Path) -> None:
 def test_each_tier_is_kept_for_its_own_time(written: Path) -> None:
     default, given = (
         config_of(written, f"history: {{retention: {{{keys}}}}}").history.retention.seconds
-        for keys in ("", "minutes: 7d, hours: 90d, days: 730d")
+        for keys in ("", "minutes: 7d, hours: 90d, days: 730d, alerts: forever")
     )
-    assert default == Retention(35 * 86_400, 400 * 86_400, math.inf)
-    assert given == Retention(7 * 86_400, 90 * 86_400, 730 * 86_400)
+    assert default == Retention(35 * 86_400, 400 * 86_400, math.inf, 400 * 86_400)
+    assert given == Retention(7 * 86_400, 90 * 86_400, 730 * 86_400, math.inf)
     assert config_of(written, "history: {retention: {hours: forever}}").history.retention.hours == math.inf
 
 
@@ -128,6 +128,7 @@ prometheus:
             (f"history: {{retention: {{{keys}}}}}", f"history.retention.{told}")
             for keys, told in (
                 ("minutes: forever", "hours: 34560000.0: allowed: at least as long as `minutes`, which is forever"),
+                ("alerts: 0d", "alerts: '0d': allowed: 1d to 36500d, or forever"),
                 ("minutes: 2d, hours: 1d", "hours: '1d': allowed: at least as long as `minutes`, which is 2d"),
                 ("days: 10d", "days: '10d': allowed: at least as long as `hours`, which is 400d"),
             )

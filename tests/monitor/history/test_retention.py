@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -176,22 +177,59 @@ def test_without_an_end_everything_stays(database: Engine, store: Store) -> None
     assert len(starts(database, Tier.HOUR)) == 24
 
 
-def test_events_alerts_and_series_go_with_the_days(database: Engine, store: Store) -> None:
+def test_events_and_series_go_with_the_days(database: Engine, store: Store) -> None:
     write(store, [server_minute(START), server_minute(START + 20 * DAY, server="s2")])
     events = [Event(target(), START + 1, "restart"), Event(target("s2"), START + 20 * DAY, "restart")]
     store.write_windows([], events, Progress("x", 0, 0))
-    alert = {"starts_at": START, "name": "Down", "labels": {}, "annotations": {}, "receivers": {}}
-    silent, ended = {"fingerprint": "0", "last_seen": START + 60}, {"fingerprint": "1", "ends_at": LATER}
     with for_writing(database).begin() as connection:
-        for times in (silent, ended):
-            connection.execute(insert(tables.alerts).values({**alert, **times}))
         connection.execute(tables.series.update().values(last_seen=tables.series.c.id * 0 + START))
     roll_up_all(database)
     forget(database, Retention(DAY, 2 * DAY, 10 * DAY), START + 20 * DAY + HOUR)
     with database.connect() as connection:
         assert set(connection.scalars(select(tables.series.c.server))) == {"s2"}, "it has rows yet"
         assert connection.scalars(select(tables.events.c.at)).all() == [START + 20 * DAY]
-        assert connection.scalars(select(tables.alerts.c.fingerprint)).all() == ["1"]
+
+
+_FIRED: dict[str, dict[str, float]] = {
+    "over": {"ends_at": START + 60, "last_seen": START + 50},
+    "over when Alertmanager told so": {"resolved_at": START + 60},
+    "never heard of again": {"last_seen": START + 60},
+    "over since then": {"ends_at": LATER - 10 * DAY},
+    "told to be over, and fires": {"resolved_at": START + 60, "last_seen": LATER},
+    "fires, as only Alertmanager told": {},
+    "fires": {"last_seen": LATER},
+}
+_GOES = {"over", "over when Alertmanager told so", "never heard of again"}
+
+
+def fired(database: Engine, alerts: Mapping[str, Mapping[str, float]]) -> None:
+    alert = {"starts_at": START, "name": "Down", "labels": {}, "annotations": {}, "receivers": {}}
+    with for_writing(database).begin() as connection:
+        for name, times in alerts.items():
+            connection.execute(insert(tables.alerts).values({**alert, "fingerprint": name, **times}))
+
+
+def names(database: Engine) -> set[str]:
+    with database.connect() as connection:
+        return set(connection.scalars(select(tables.alerts.c.fingerprint)))
+
+
+def test_alerts_go_some_time_after_their_end_and_never_while_they_fire(database: Engine) -> None:
+    fired(database, _FIRED)
+    forget(database, Retention(DAY), LATER)
+    assert names(database) == _FIRED.keys(), "for ever"
+    kept = Retention(DAY, alerts=100 * DAY)
+    assert survey(database, kept, LATER)[-1].old_rows == len(_GOES)
+    forget(database, kept, LATER)
+    assert names(database) == _FIRED.keys() - _GOES
+
+
+def test_many_alerts_go_in_several_transactions(database: Engine) -> None:
+    fired(database, {f"{n:04}": {"ends_at": START + n} for n in range(2001)})
+    forget(database, Retention(DAY, alerts=DAY), LATER, pause=lambda: len(names(database)) < 2001)
+    assert len(names(database)) == 1001
+    forget(database, Retention(DAY, alerts=DAY), LATER)
+    assert names(database) == set()
 
 
 def test_a_series_that_was_seen_since_stays_though_it_has_no_rows(database: Engine, store: Store) -> None:
@@ -220,9 +258,10 @@ def test_a_survey_says_what_is_there_and_what_would_go(database: Engine, store: 
     write(store, minutes_every_hour(days=4))
     roll_up(database, START + DAY + SETTLING_SECONDS)
     now = START + 4 * DAY
-    minute, hour, day = survey(database, KEEP, now)
+    minute, hour, day, alerts = survey(database, KEEP, now)
     assert (minute.rows, minute.oldest, minute.cut, minute.old_rows) == (4 * 24 * 3, START, START + 2 * DAY, 24 * 3)
     assert (hour.rows, hour.oldest, hour.old_rows, hour.cut) == (24 * 3, START, 0, START - 26 * DAY)
+    assert (alerts.name, alerts.rows, alerts.oldest, alerts.cut, alerts.old_rows) == ("alerts", 0, None, None, 0)
     assert (day.rows, day.oldest, day.cut, day.old_rows, day.seconds) == (3, START, None, 0, math.inf)
     forget(database, KEEP, now)
     assert survey(database, KEEP, now)[0].rows == minute.rows - minute.old_rows
