@@ -342,6 +342,8 @@ _OWN = (
            "How large the history's database is; on PostgreSQL only inferwatch's tables are counted."),
     Metric("inferwatch_truncated_alerts_total", _COUNTER, Unit.COUNT, _SELF,
            "Alerts that Alertmanager left out of its notifications to the monitor, for its `max_alerts`."),
+    Metric("inferwatch_alertmanager_failures_total", _COUNTER, Unit.COUNT, _SELF,
+           "How often an Alertmanager could not be told of the alerts that the monitor judges itself."),
 )  # fmt: skip
 
 METRICS: dict[str, Metric] = {m.name: m for m in (*_SERVER, *_GPUS, *_OWN)}

@@ -78,7 +78,7 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
         app.include_router(alerts_router(alerts, clock))
     if watch is not None:
         app.include_router(slos_router(lambda: watch.told))
-    own = partial(_own_metrics, recorder, alerts, node or socket.gethostname(), build_info=sidecar is None)
+    own = partial(_own_metrics, recorder, alerts, watch, node or socket.gethostname(), build_info=sidecar is None)
     _add_own(app, own, sidecar)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
     history_problems = partial(_history_problems, recorder, alerts, watch)
@@ -131,7 +131,9 @@ def _add_own(app: FastAPI, own: Callable[[], str], sidecar: Sidecar | None) -> N
         return HTMLResponse(describe.html(app.openapi()), headers=describe.HEADERS)
 
 
-def _own_metrics(recorder: Recorder | None, alerts: AlertHistory | None, node: str, *, build_info: bool) -> str:
+def _own_metrics(
+    recorder: Recorder | None, alerts: AlertHistory | None, watch: Watch | None, node: str, *, build_info: bool
+) -> str:
     of_node = {"node": node}
     chunks = {}
     if build_info:
@@ -145,6 +147,9 @@ def _own_metrics(recorder: Recorder | None, alerts: AlertHistory | None, node: s
     if alerts is not None:
         truncated = "inferwatch_truncated_alerts_total"
         chunks[truncated] = exposition.line(truncated, labels(of_node), float(alerts.truncated))
+    if watch is not None and (failures := watch.failures) is not None:
+        told = "inferwatch_alertmanager_failures_total"
+        chunks[told] = exposition.line(told, labels(of_node), float(failures))
     return exposition.page([chunks])
 
 

@@ -102,8 +102,8 @@ def _embedded(
     """None where a Prometheus has rules."""
     if config.prometheus is not None:
         return None
-    url = config.alertmanager.url
-    poster = None if url is None else Poster(url)
+    to = config.alertmanager
+    poster = Poster(to.url, to.access) if to.url else None
     ourselves = Ourselves(config.node, _Known(recorder, fleet))
     return Embedded(ConditionRows(database, fleet), AlertStore(database), ourselves, poster, clock=clock)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
@@ -236,17 +237,72 @@ class HistorySection(Section):
         return self.url or (default_url() if self.path is None else sqlite_url(self.path))
 
 
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _before_the_alerts(url: str) -> str:
+    if re.search(r"/api/v[12](/alerts)?$", url):
+        raise ValueError("the URL before /api/v2, such as http://alertmanager:9093")
+    return url
+
+
+class BasicAuth(Section):
+    username: Line
+    password_file: ReadableFile | None = Field(default=None, repr=False)
+    password_env: VariableName | None = Field(default=None, repr=False)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.password_file is None) == (self.password_env is None):
+            raise ValueError("either `password_file` or `password_env`")
+        if ":" in self.username:
+            raise ValueError("a `username` without a colon, which ends it")
+        return self
+
+    def password(self) -> str | None:
+        """Read anew each time, so that it may be replaced. None where it cannot be read."""
+        if self.password_file is None:
+            return os.environ.get(self.password_env or "")
+        try:
+            return self.password_file.read_text(encoding="utf-8").strip("\r\n")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+
+class AlertmanagerAccess(Section):
+    """What Alertmanager is shown when it is told of alerts."""
+
+    bearer_token_file: TokenFile | None = Field(default=None, repr=False)
+    bearer_token_env: VariableName | None = Field(default=None, repr=False)
+    basic_auth: BasicAuth | None = None
+    tls: Tls | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.basic_auth is not None and (self.bearer_token_file or self.bearer_token_env):
+            raise ValueError("either a token or `basic_auth`")
+        return self
+
+
 class AlertmanagerSection(Section):
     """What Alertmanager must show to tell of alerts; without a token anybody may. `url` is where it is told of those
-    that are judged here, which `/api/v2/alerts` comes behind."""
+    that are judged here, which `/api/v2/alerts` comes behind, and `access` what it is shown there."""
 
-    url: BaseUrl | None = None
+    url: Annotated[tuple[Annotated[BaseUrl, AfterValidator(_before_the_alerts)], ...], BeforeValidator(_listed)] = ()
+    access: AlertmanagerAccess = AlertmanagerAccess()
     bearer_token_file: TokenFile | None = Field(default=None, repr=False)
     bearer_token_env: VariableName | None = Field(default=None, repr=False)
 
-
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if len(set(self.url)) < len(self.url):
+            raise ValueError("each `url` once")
+        if self.access != AlertmanagerAccess() and not self.url:
+            raise ValueError("`access` together with `url`")
+        if self.access.tls is not None and all(url.startswith("http://") for url in self.url):
+            raise ValueError("`access.tls` with a `url` of https")
+        return self
 
 
 class Sources(Section):
@@ -287,7 +343,7 @@ class MonitorConfig(Root):
     @classmethod
     def across(cls, raw: Mapping[str, object]) -> list[Problem]:
         prometheus, sources, alertmanager = (raw.get(name) for name in ("prometheus", "sources", "alertmanager"))
-        alike = list(contradictions("alertmanager", alertmanager)) if isinstance(alertmanager, dict) else []
+        alike = list(_of_alertmanager(alertmanager)) if isinstance(alertmanager, dict) else []
         if not isinstance(prometheus, dict):
             return alike
         if isinstance(alertmanager, dict) and alertmanager.get("url"):
@@ -297,3 +353,10 @@ class MonitorConfig(Root):
         told = "allowed: without `prometheus`, which is read instead of the sidecars that it scrapes"
         twice = [Problem("sources.sidecars", "", told)] if named_twice else []
         return [*twice, *contradictions("prometheus", prometheus), *alike]
+
+
+def _of_alertmanager(section: Mapping[str, object]) -> Iterator[Problem]:
+    yield from contradictions("alertmanager", {name: value for name, value in section.items() if name != "url"})
+    access = section.get("access")
+    if isinstance(access, dict):
+        yield from contradictions("alertmanager.access", access)

@@ -47,6 +47,11 @@ class Embedded:
     def problems(self) -> list[str]:
         return [] if self._poster is None else self._poster.problems()
 
+    @property
+    def failures(self) -> int | None:
+        """How often an Alertmanager could not be told so far; None where none is."""
+        return None if self._poster is None else self._poster.failures
+
     def judge(self, statuses: Sequence[Status], at: int | None) -> None:
         """Once for each minute. `at` is the end of the newest in the history, None where that cannot be read.
 

@@ -16,7 +16,7 @@ from alerts.burn import DAY, HOUR, MINUTE, SLICE, BurnWindow, Severity
 from alerts.slo.spec import Slo
 from monitor.evaluate.counts import Counter
 from monitor.evaluate.members import Group
-from monitor.evaluate.status import burn_of, judged_of, lengths
+from monitor.evaluate.status import burn_of, judged_of, lengths, nobody_is_up
 from monitor.evaluate.tally import FIELDS, Tally
 from monitor.history.packed import Floats
 
@@ -75,18 +75,19 @@ def _fired(
     sums, windows = _Sums(tally, number), [n for n in lengths(slo) if n < slo.days * DAY]
     holding: dict[Severity, list[BurnWindow | None]] = {s: [] for s in slo.alerts}
     for at in moments:
-        judged = {n: judged_of(slo, sums.over(at - n, at)) for n in windows}
-        found = _holding(slo, judged, is_coarse=(at - 1) // HOUR * HOUR in hours)
+        counts = {n: sums.over(at - n, at) for n in windows}
+        found = _holding(slo, counts, is_coarse=(at - 1) // HOUR * HOUR in hours)
         for severity, held in holding.items():
             held.append(found.get(severity))
     for severity, held in holding.items():
         yield from _stretches(severity, group, moments, held)
 
 
-def _holding(slo: Slo, judged: Mapping[int, Counts], *, is_coarse: bool) -> dict[Severity, BurnWindow]:
+def _holding(slo: Slo, counts: Mapping[int, Counts], *, is_coarse: bool) -> dict[Severity, BurnWindow]:
     found: dict[Severity, BurnWindow] = {}
+    judged, nobody = {n: judged_of(slo, of) for n, of in counts.items()}, nobody_is_up(counts[MINUTE])
     for window in slo.burn_windows()[0]:
-        if (not is_coarse or window.short >= HOUR) and burn_of(slo, window, judged).holds:
+        if (not is_coarse or window.short >= HOUR) and burn_of(slo, window, judged, nobody=nobody).holds:
             found.setdefault(window.severity, window)
     return found
 

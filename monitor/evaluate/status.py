@@ -75,7 +75,8 @@ def statuses(counter: Counter, specs: Iterable[Slo], at: int) -> list[Status]:
 def status(slo: Slo, group: Group, windows: Windows, at: int) -> Status:
     judged = {length: judged_of(slo, counts) for length, counts in windows.items()}
     whole = judged[slo.days * DAY]
-    burns = tuple(burn_of(slo, w, judged) for w in slo.burn_windows()[0])
+    nobody = nobody_is_up(windows[MINUTE])
+    burns = tuple(burn_of(slo, w, judged, nobody=nobody) for w in slo.burn_windows()[0])
     of_whole, certainly = bad_ratio(whole, slo.unknown), certain_ratio(whole, slo.unknown)
     left = None if of_whole is None else remaining(of_whole, slo.objective)
     found = state(
@@ -99,13 +100,17 @@ def judged_of(slo: Slo, counts: Counts) -> Counts:
     return counts if slo.counts_outage else replace(counts, minutes_outage=0.0)
 
 
-def burn_of(slo: Slo, window: BurnWindow, judged: Windows) -> Burn:
+def nobody_is_up(last_minute: Counts) -> bool:
+    """Whether or not the objective counts outages as bad."""
+    return last_minute.minutes_outage >= 1
+
+
+def burn_of(slo: Slo, window: BurnWindow, judged: Windows, *, nobody: bool) -> Burn:
     """As `alerts.rules.burn` has it: over both windows, with enough requests; a bad hour is not over by nobody's being
     up."""
     of = certain_ratio if window.severity == "page" and slo.indicator.latency else bad_ratio
     limit = float(window.factor * slo.budget)
     long, short = (of(judged[n], slo.unknown) for n in (window.long, window.short))
-    nobody = slo.counts_outage and judged[MINUTE].minutes_outage >= 1
     burns = long is not None and long > limit
     goes_on = nobody or (short is not None and short > limit)
     long_rate, short_rate = (None if r is None else burn(r, slo.objective) for r in (long, short))

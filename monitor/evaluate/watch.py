@@ -58,6 +58,11 @@ class Watch:
         told = dict.fromkeys(self._problems.values())
         return [*found, *told, *(self._embedded.problems() if self._embedded else [])]
 
+    @property
+    def failures(self) -> int | None:
+        """How often an Alertmanager could not be told so far; None where none is."""
+        return None if self._embedded is None else self._embedded.failures
+
     async def run(self) -> None:
         """Until it is cancelled."""
         try:

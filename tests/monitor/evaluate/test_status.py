@@ -50,8 +50,13 @@ def test_few_requests_say_nothing_but_an_outage_does() -> None:
     assert of(slo, {300: out, HOUR: out}, counts(1)).firing("page") is not None
 
 
-def test_a_bad_hour_is_not_over_by_nobodys_being_up() -> None:
-    slo, idle = available(objective="99%"), Counts(minutes=5)
+@pytest.mark.parametrize(
+    "slo",
+    [available(objective="99%"), available(objective="99%", outage=False), latency("ttft", 1, objective="99%")],
+    ids=["availability", "requests alone", "latency"],
+)
+def test_a_bad_hour_is_not_over_by_nobodys_being_up(slo: Slo) -> None:
+    idle = Counts(minutes=5)
     hour = {HOUR: counts(200), 300: idle, 60: Counts(minutes=1, minutes_outage=1)}
     assert of(slo, hour, counts(1)).firing("page") is not None
     assert of(slo, {HOUR: counts(200), 300: idle}, counts(1)).firing("page") is None

@@ -124,7 +124,7 @@ def test_objectives_that_are_wrong_or_named_alike_are_refused_with_the_configura
 def test_who_has_a_prometheus_leaves_it_to_tell_alertmanager(tmp_path: Path) -> None:
     config = tmp_path / "inferwatch.yml"
     config.write_text("alertmanager: {url: 'http://am:9093'}")
-    assert load(config, MonitorConfig).alertmanager.url == "http://am:9093"
+    assert load(config, MonitorConfig).alertmanager.url == ("http://am:9093",)
     config.write_text("alertmanager: {url: 'http://am:9093'}\nprometheus: {url: 'http://p:9090'}")
     with pytest.raises(ConfigError) as error:
         load(config, MonitorConfig)
