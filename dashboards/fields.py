@@ -48,7 +48,13 @@ def _look(look: Look) -> Json:
         properties.append({"id": "color", "value": {"fixedColor": look.colour.value, "mode": "fixed"}})
     if look.line:
         properties.append({"id": "custom.lineStyle", "value": _line(look.line)})
+    if look.thresholds:
+        properties.append(_limits(look.thresholds))
     return {"matcher": {"id": "byRegexp", "options": f"/{look.pattern}/"}, "properties": properties}
+
+
+def _limits(thresholds: Iterable[Threshold]) -> Json:
+    return {"id": "thresholds", "value": {"mode": "absolute", "steps": list(steps(thresholds))}}
 
 
 def _line(line: Line) -> Json:
@@ -60,8 +66,7 @@ def _column(column: Column) -> Json:
     if column.unit:
         properties.append({"id": "unit", "value": column.unit.value})
     if column.thresholds:
-        limits = {"mode": "absolute", "steps": list(steps(column.thresholds))}
-        properties.append({"id": "thresholds", "value": limits})
+        properties.append(_limits(column.thresholds))
     if column.shown:
         properties.append({"id": "mappings", "value": list(_mappings(column.shown))})
     if column.thresholds or column.shown:

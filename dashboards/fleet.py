@@ -6,7 +6,6 @@ from alerts import promql
 from dashboards import expressions as ask
 from dashboards import parts
 from dashboards.model import (
-    BAD,
     Column,
     Dashboard,
     Look,
@@ -120,7 +119,7 @@ _WORRIES = (
             Query(ask.sum_by((), _GPU_UP), "up"),
             Query(ask.sum_by((), ask.holds(_GPU_UP, "==", 0)), "lost"),
         ),
-        looks=(Look("^lost$", BAD),),
+        looks=(Look("^lost$", thresholds=parts.NONE_IS_GOOD),),
     ),
     Stat(
         title="Power",

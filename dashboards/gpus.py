@@ -43,7 +43,7 @@ _NOW = (
         f"{_NO_GPUS}",
         unit=Unit.NUMBER,
         queries=(Query(ask.sum_by((), _UP), "up"), Query(ask.sum_by((), ask.holds(_UP, "==", 0)), "lost")),
-        looks=(Look("^lost$", BAD),),
+        looks=(Look("^lost$", thresholds=parts.NONE_IS_GOOD),),
     ),
     Stat(
         title="Without a server",

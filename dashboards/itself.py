@@ -42,7 +42,7 @@ _NOW = (
             Query(ask.sum_by((), _ANSWERS), "answer"),
             Query(ask.sum_by((), ask.holds(_ANSWERS, "==", 0)), "silent"),
         ),
-        looks=(Look("^silent$", BAD),),
+        looks=(Look("^silent$", thresholds=parts.NONE_IS_GOOD),),
     ),
     Stat(
         title="Slowest collection",
@@ -223,6 +223,15 @@ _HISTORY = (
         description=f"Bytes of the database; on PostgreSQL inferwatch's tables alone. {_NO_MONITOR}",
         unit=Unit.BYTES,
         queries=(Query(ask.gauge("inferwatch_history_size_bytes"), "{{node}}"),),
+        minimum=0,
+    ),
+    TimeSeries(
+        title="Alertmanager not told",
+        description=f"Times per second that the monitor could not tell it of alerts. {_NO_MONITOR} The same where "
+        "Prometheus tells it.",
+        unit=Unit.NUMBER,
+        axis="per second",
+        queries=(Query(ask.rate("inferwatch_alertmanager_failures_total"), "{{node}}"),),
         minimum=0,
     ),
     TimeSeries(

@@ -103,6 +103,7 @@ class Look:
     pattern: str
     colour: Colour | None = None
     line: Line | None = None
+    thresholds: tuple[Threshold, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
