@@ -15,6 +15,7 @@ from dashboards import DASHBOARDS
 from dashboards.files import files
 from inferwatch.reference import pages
 from inferwatch.reference.conditions import conditions_page
+from inferwatch.reference.dashboards import dashboards_page
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,6 +29,7 @@ def generated() -> dict[str, str]:
         "alerts/generated/slo-rules.yml": rule_file(groups),
         "alerts/generated/slo-prometheusrule.yml": prometheus_rule(groups, "inferwatch-slo"),
         "docs/conditions.md": conditions_page(),
+        "docs/reference/dashboards.md": dashboards_page(DASHBOARDS),
         "alerts/generated/conditions-rules.yml": rule_file(condition_groups()),
         "alerts/generated/conditions-prometheusrule.yml": prometheus_rule(condition_groups(), "inferwatch-conditions"),
         "alerts/generated/alertmanager.yml": configuration(teams=["search"], user_labels=["team"]),
