@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 
 from monitor.page.charts import look
 from monitor.page.charts.look import Layer, Rows
-from monitor.page.charts.model import Bars
+from monitor.page.charts.model import Bar, Bars
 
-_ROOM_FOR_NUMBERS = 1.18
+_ROOM_FOR_NUMBERS = 0.18
 """The axis goes on beyond the longest bar, so that its number has room."""
 
 
 def specification(chart: Bars) -> dict[str, Any]:
-    largest = max((abs(bar.value) for bar in chart.bars), default=0.0)
-    scale = chart.unit.scale(largest)
-    rows: Rows = [
-        {
-            "name": bar.name,
-            "value": bar.value / scale.divisor,
-            "text": chart.unit.said(bar.value),
-            "said": "\n".join(filter(None, [f"{bar.name}: {chart.unit.said(bar.value)}", bar.text])),
-        }
-        for bar in chart.bars
-    ]
+    least, most = (of([0.0, *(bar.value for bar in chart.bars)]) for of in (min, max))
+    scale = chart.unit.scale(max(most, -least))
+    rows: Rows = [_row(chart, bar, scale.divisor) for bar in chart.bars]
     y = alt.Y("name:N", sort=None, axis=look.named([bar.name for bar in chart.bars]))
-    ends = alt.Scale(domain=[0, _ROOM_FOR_NUMBERS * largest / scale.divisor or 1], nice=False)
-    x = alt.X("value:Q", scale=ends, axis=look.sideways(scale.title))
+    x = alt.X("value:Q", scale=_ends(least / scale.divisor, most / scale.divisor), axis=look.sideways(scale.title))
     bar = alt.Chart().mark_bar(fill="var(--data)", height=alt.RelativeBandSize(band=0.7))
-    text = alt.Chart().mark_text(align="left", dx=5, fill="var(--text)", fontSize=look.LETTERS, aria=False)
-    return look.finished(
-        [
-            Layer(rows, bar.encode(x, y, description="said:N")),
-            Layer(rows, text.encode(x, y, alt.Text("text:N"))),
-        ],
-        chart.size,
-    )
+    number = alt.Text("text:N")
+    layers = [
+        Layer(rows, bar.encode(x, y, description="said:N")),
+        Layer([row for row in rows if row["value"] >= 0], _numbers("left").encode(x, y, number)),
+        Layer([row for row in rows if row["value"] < 0], _numbers("right").encode(x, y, number)),
+    ]
+    return look.finished(layers, chart.size)
+
+
+def _row(chart: Bars, bar: Bar, divisor: float) -> dict[str, Any]:
+    text = chart.unit.said(bar.value)
+    said = "\n".join(filter(None, [f"{bar.name}: {text}", bar.text]))
+    return {"name": bar.name, "value": bar.value / divisor, "text": text, "said": said}
+
+
+def _ends(least: float, most: float) -> alt.Scale:
+    room = _ROOM_FOR_NUMBERS * (most - least or 1.0)
+    return alt.Scale(domain=[least - room if least < 0 else 0, most + room], nice=False)
+
+
+def _numbers(align: Literal["left", "right"]) -> alt.Chart:
+    """Beyond the end of their bars."""
+    away = 5 if align == "left" else -5
+    made: alt.Chart = alt.Chart().mark_text(align=align, dx=away, fill="var(--text)", fontSize=look.LETTERS, aria=False)
+    return made

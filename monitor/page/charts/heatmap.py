@@ -39,11 +39,12 @@ def _rows(chart: Heatmap) -> Iterator[dict[str, Any]]:
         for i, count in enumerate(column.counts):
             if count > 0:
                 said = f"{at}\n{names[i]}: {chart.counted.said(count)}"
-                yield {**_place(column), "bottom": i, "top": i + 1, "count": count, "said": said}
+                yield {**_place(chart, column), "bottom": i, "top": i + 1, "count": count, "said": said}
 
 
-def _place(column: Column) -> dict[str, float]:
-    return {"at": milliseconds(column.start), "end": milliseconds(column.start + column.seconds)}
+def _place(chart: Heatmap, column: Column) -> dict[str, float]:
+    ends = max(column.start, chart.since), min(column.start + column.seconds, chart.until)
+    return {"at": milliseconds(ends[0]), "end": milliseconds(ends[1])}
 
 
 def between(chart: Heatmap) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.page.charts.model import Chart, Form, Scatter, StateTimeline, TimeSeries
+from monitor.page.charts.model import Chart, Form, Look, Scatter, StateTimeline, TimeSeries
 
 COLOURS = ("--line-1", "--line-2", "--line-3", "--line-4", "--text")
 """CSS variables of the page."""
@@ -13,6 +13,8 @@ DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3))
 """Colours and dashes change together: as many lines differ as the product of their numbers."""
 SHAPES = ("circle", "square", "triangle-up", "diamond")
 CURVE = (5, 4)
+OPACITY = {Look.GOOD: 0.55, Look.QUIET: 0.7, Look.WARNING: 0.85, Look.BAD: 1.0, Look.UNKNOWN: 1.0}
+"""Of states: what is well steps back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,7 @@ class Entry:
     colour: str
     dashes: tuple[int, ...] | None = None
     shape: str | None = None
+    opacity: float = 1.0
 
 
 def colour(number: int) -> str:
@@ -49,7 +52,7 @@ def legend(chart: Chart) -> tuple[Entry, ...]:
             ]
         case StateTimeline():
             states = sorted({span.state for row in chart.rows for span in row.spans}, key=lambda state: state.name)
-            entries = [Entry(state.name, f"var(--{state.look})") for state in states]
+            entries = [Entry(s.name, f"var(--{s.look})", opacity=OPACITY[s.look]) for s in states]
         case _:
             entries = []
     return tuple(entry for entry in entries if entry.name)

@@ -17,7 +17,9 @@ _ROOM = {"left": 10, "right": 12, "top": 4, "bottom": 2}
 """Letters in the reader's font may be wider than those that Vega measures."""
 _WIDE_LETTER = 0.62
 """Its width by its height."""
-_WIDEST_NAME = 200
+_WIDEST_NAME = 240
+_NARROW = 0.85
+"""Letters as Vega measures them by those that are taken to be wide."""
 _AT = "utchours(datum.value) || utcminutes(datum.value) || utcseconds(datum.value)"
 _TIMES = f"{_AT} ? utcFormat(datum.value, '%H:%M') : utcFormat(datum.value, '%-d %b')"
 
@@ -67,7 +69,7 @@ def time_x(field: str, since: float, until: float, *, bare: bool = False) -> alt
 
 
 def value_y(field: str, scale: Scale, *, top: float | None = None, bare: bool = False) -> alt.Y:
-    """From 0 on. `top` is where the axis ends at least, in what is written at it."""
+    """From 0 to `top`, in what is written at the axis; without it to a round number above all that is drawn."""
     ends = alt.Scale(zero=True, nice=True) if top is None else alt.Scale(domain=[0, top], nice=False)
     return alt.Y(field, type="quantitative", axis=None if bare else upright(scale.title), scale=ends)
 
@@ -94,7 +96,7 @@ def named(names: Sequence[str]) -> alt.Axis:
         labelPadding=6,
         labelColor="var(--text)",
         minExtent=room,
-        labelLimit=_WIDEST_NAME,
+        labelLimit=max(1, _NARROW * room),
     )
 
 

@@ -8,11 +8,9 @@ import altair as alt
 
 from monitor.page import quantities
 from monitor.page.charts import look
+from monitor.page.charts.legend import OPACITY
 from monitor.page.charts.look import Layer, Rows, milliseconds
 from monitor.page.charts.model import Look, Row, Span, StateTimeline
-
-_OPACITY = {Look.GOOD: 0.55, Look.QUIET: 0.7, Look.WARNING: 0.85, Look.BAD: 1.0, Look.UNKNOWN: 1.0}
-"""What is well steps back."""
 
 
 def specification(chart: StateTimeline) -> dict[str, Any]:
@@ -32,5 +30,5 @@ def _row(chart: StateTimeline, row: Row, span: Span) -> dict[str, Any]:
     lasted = quantities.duration(span.end - span.start)
     said = f"{row.name}: {span.state.name}\n{quantities.moment(span.start)} – {quantities.clock(span.end)} ({lasted})"
     ends = milliseconds(max(span.start, chart.since)), milliseconds(min(span.end, chart.until))
-    look_of = {"look": span.state.look, "opacity": _OPACITY[span.state.look]}
+    look_of = {"look": span.state.look, "opacity": OPACITY[span.state.look]}
     return {"name": row.name, **look_of, "at": ends[0], "end": ends[1], "said": said}

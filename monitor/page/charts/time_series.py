@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import altair as alt
 
@@ -25,7 +25,8 @@ Moments = list[tuple[float, list[tuple[Line, Point]]]]
 
 
 def specification(chart: TimeSeries) -> dict[str, Any]:
-    plan = _Plan.of(chart)
+    """Of windows that reach over an end of the axis that part is drawn which lies within."""
+    plan = _Plan.of(_within(chart))
     drawn = plan.stack() if chart.form is Form.STACK else plan.lines()
     return look.finished([*drawn, *plan.thresholds(), plan.reaches(), *plan.marks()], chart.size)
 
@@ -41,8 +42,8 @@ class _Plan:
     def of(cls, chart: TimeSeries) -> _Plan:
         largest = max([0.0, *_heights(chart)])
         scale = chart.unit.scale(max(largest, chart.top or 0.0))
-        top = None if chart.top is None or largest > chart.top else chart.top / scale.divisor
-        return cls(chart, scale, top)
+        given = chart.top if chart.top is not None or largest > 0 else 1.0
+        return cls(chart, scale, None if given is None or largest > given else given / scale.divisor)
 
     def x(self, field: str) -> alt.X:
         return look.time_x(field, self.chart.since, self.chart.until, bare=self.chart.bare)
@@ -113,12 +114,17 @@ class _Plan:
         if self.chart.thresholds and not self.chart.bare:
             rows: Rows = [{"value": t.value / self.scale.divisor, "text": t.text} for t in self.chart.thresholds]
             rule = alt.Chart().mark_rule(stroke="var(--bad)", strokeDash=[3, 3], aria=False)
-            text = alt.Chart().mark_text(
-                align="right", baseline="bottom", dy=-2, fill="var(--bad)", aria=False, fontSize=look.LETTERS
-            )
             yield Layer(rows, rule.encode(self.y("value")))
-            right = [{**row, "at": milliseconds(self.chart.until)} for row in rows]
-            yield Layer(right, text.encode(self.x("at"), self.y("value"), alt.Text("text:N")))
+            yield self._words(rows[::2], "right", self.chart.until)
+            yield self._words(rows[1::2], "left", self.chart.since)
+
+    def _words(self, rows: Rows, align: Literal["left", "right"], at: float) -> Layer:
+        """Of thresholds by turns at either end, so that two near to each other can be read."""
+        text = alt.Chart().mark_text(
+            align=align, baseline="bottom", dy=-2, fill="var(--bad)", aria=False, fontSize=look.LETTERS
+        )
+        placed = [{**row, "at": milliseconds(at)} for row in rows]
+        return Layer(placed, text.encode(self.x("at"), self.y("value"), alt.Text("text:N")))
 
     def marks(self) -> Iterator[Layer]:
         inside = [mark for mark in self.chart.marks if self.chart.since <= mark.at <= self.chart.until]
@@ -135,6 +141,18 @@ class _Plan:
             for start, found in moments[:: math.ceil(len(moments) / _MOST_REACHES) or 1]
         ]
         return look.reach(rows, self.x("at"), alt.X2("end"))
+
+
+def _within(chart: TimeSeries) -> TimeSeries:
+    lines = tuple(Line(line.name, tuple(_clipped(chart, line.points))) for line in chart.lines)
+    return replace(chart, lines=lines)
+
+
+def _clipped(chart: TimeSeries, points: Sequence[Point]) -> Iterator[Point]:
+    for point in points:
+        start, end = max(point.start, chart.since), min(point.end, chart.until)
+        if start < end:
+            yield replace(point, start=start, seconds=end - start)
 
 
 def _lone(found: Runs) -> Runs:

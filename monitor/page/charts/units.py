@@ -23,7 +23,7 @@ _SCALES: dict[Kind, tuple[tuple[float, float, str], ...]] = {
     ),
     Kind.BYTES: ((2.0**40, 2.0**40, "TiB"), (2.0**30, 2.0**30, "GiB"), (2.0**20, 2.0**20, "MiB"), (0, 1, "B")),
     Kind.RATIO: ((0, 0.01, "%"),),
-    Kind.NUMBER: ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"), (0, 1, "")),
+    Kind.NUMBER: ((1e12, 1e12, "T"), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e5, 1e3, "k"), (0, 1, "")),
 }  # fmt: skip
 """(from, divisor, prefix or unit), by the largest number that is drawn."""
 

@@ -18,7 +18,10 @@ def test_dots_are_named_with_their_shape_and_curves_with_their_dashes() -> None:
 
 
 def test_states_are_named_once() -> None:
-    assert legend(CHARTS["states"]) == (Entry("down", "var(--bad)"), Entry("up", "var(--good)"))
+    assert legend(CHARTS["states"]) == (
+        Entry("down", "var(--bad)"),
+        Entry("up", "var(--good)", opacity=0.55),
+    )
 
 
 def test_a_line_without_a_name_needs_no_legend() -> None:

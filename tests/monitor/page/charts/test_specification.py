@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from monitor.page.charts.model import Line, Point, TimeSeries
+from monitor.page.charts.model import Bar, Bars, Line, Point, TimeSeries
 from monitor.page.charts.specification import specification
-from monitor.page.charts.units import SECONDS
+from monitor.page.charts.units import RATIO, SECONDS
 from tests.monitor.page.charts.worlds import CHARTS, T, lines, minutes
 
 
@@ -133,3 +133,24 @@ def test_a_curve_to_compare_with_has_no_dots() -> None:
     spec = specification(CHARTS["scatter"])
     assert {row["name"] for row in line_rows(spec)} == {"article"}
     assert {row["name"] for row in rows(spec, layers(spec, "point")[0])} == {"vllm"}
+
+
+def test_of_a_window_across_an_end_of_the_axis_the_part_within_is_drawn() -> None:
+    points = (Point(T - 60, 60, 0.1), Point(T - 30, 60, 0.2), Point(T + 570, 60, 0.3))
+    spec = specification(lines(("", points)))
+    reaches = rows(spec, layers(spec, "rect")[-1])
+    assert [(row["at"] / 1000 - T, row["end"] / 1000 - T) for row in reaches] == [(0, 30), (570, 600)]
+
+
+def test_an_axis_of_zeros_starts_at_the_bottom() -> None:
+    spec = specification(lines(("", minutes([0.0, 0.0]))))
+    assert layers(spec, "line")[0]["encoding"]["y"]["scale"]["domain"] == [0, 1]
+
+
+def test_a_bar_below_zero_goes_to_the_left_and_has_its_number_there() -> None:
+    spec = specification(Bars("Budget left", RATIO, (Bar("a", 0.5), Bar("b", -1.0))))
+    least, most = layers(spec, "bar")[0]["encoding"]["x"]["scale"]["domain"]
+    assert least < -100
+    assert most > 50
+    numbers = {each["mark"]["align"]: rows(spec, each)[0]["text"] for each in layers(spec, "text")}
+    assert numbers == {"left": "50 %", "right": "-100 %"}
