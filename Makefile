@@ -3,8 +3,10 @@ PYTHON ?= python3
 ARGS ?=
 RUN_STAMP := .venv/.ready-to-run
 DEV_STAMP := .venv/.ready-to-develop
-UV_COMPILE := .venv/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
-	--annotation-style line --no-emit-index-url --custom-compile-command 'make lock' --extra monitor --extra generate --group build
+UV_COMPILE := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--annotation-style line --no-emit-index-url --custom-compile-command 'make lock'
+RUN_INPUT := pyproject.toml --extra monitor --extra generate --group build
+AS_TESTED := --upgrade --constraint requirements/dev.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test static check bench conformance generate lock clean
@@ -40,8 +42,11 @@ generate: setup ## Write the generated rules, dashboards and reference pages
 	.venv/bin/python -m inferwatch.generate
 
 lock: setup ## Write the lock files anew (ARGS="--upgrade" for newer versions)
-	$(UV_COMPILE) $(ARGS) --group dev --output-file requirements/dev.txt
-	$(UV_COMPILE) --upgrade --constraint requirements/dev.txt --output-file requirements/run.txt
+	$(UV_COMPILE) $(ARGS) $(RUN_INPUT) --group dev --output-file requirements/dev.txt
+	$(UV_COMPILE) $(AS_TESTED) $(RUN_INPUT) --output-file requirements/run.txt
+	$(UV_COMPILE) $(AS_TESTED) pyproject.toml --output-file requirements/sidecar.txt
+	$(UV_COMPILE) $(AS_TESTED) pyproject.toml --extra monitor --output-file requirements/monitor.txt
+	$(UV_COMPILE) $(AS_TESTED) --group build --output-file requirements/build.txt
 
 clean: ## Remove .venv, caches and build results
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,5 +1,6 @@
 import re
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
@@ -62,17 +63,36 @@ def test_a_lock_names_no_package_index(lock: Path) -> None:
     assert "index-url" not in lock.read_text()
 
 
-def test_what_runs_is_locked_to_what_was_tested() -> None:
-    run, dev = (locked(ROOT / "requirements" / f"{name}.txt") for name in ("run", "dev"))
-    assert run.items() <= dev.items()
-
-
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
-def test_every_dependency_of_ours_is_in_the_lock(lock: Path) -> None:
-    project = PYPROJECT["project"]
-    wanted = [
-        *project["dependencies"],
-        *(name for extra in project["optional-dependencies"].values() for name in extra),
-    ]
-    names = {requirement.split("==")[0] for requirement in locked(lock)}
-    assert {re.split(r"[<>=~ \[]", name)[0].lower() for name in wanted} <= names
+def test_what_runs_is_locked_to_what_was_tested(lock: Path) -> None:
+    assert locked(lock).items() <= locked(ROOT / "requirements" / "dev.txt").items()
+
+
+def names(requirements: Iterable[str]) -> set[str]:
+    return {re.split(r"[<>=~ \[]", requirement)[0].lower() for requirement in requirements}
+
+
+def wanted() -> dict[str, set[str]]:
+    """What each lock must have of what pyproject.toml names."""
+    project, groups = PYPROJECT["project"], PYPROJECT["dependency-groups"]
+    sidecar, extras = names(project["dependencies"]), project["optional-dependencies"]
+    everything = sidecar.union(*(names(extra) for extra in extras.values())) | names(groups["build"])
+    return {
+        "build": names(groups["build"]),
+        "dev": everything,
+        "monitor": sidecar | names(extras["monitor"]),
+        "run": everything,
+        "sidecar": sidecar,
+    }
+
+
+def test_every_dependency_of_ours_is_in_the_locks_for_what_needs_it() -> None:
+    found = {lock.stem: names(locked(lock)) for lock in LOCKS}
+    assert found.keys() == wanted().keys()
+    missing = {name: of - found[name] for name, of in wanted().items() if of - found[name]}
+    assert not missing
+
+
+def test_the_sidecar_is_locked_without_sql_and_web_framework() -> None:
+    found = names(locked(ROOT / "requirements" / "sidecar.txt"))
+    assert not found & {"alembic", "altair", "fastapi", "hatchling", "jinja2", "numpy", "psycopg", "sqlalchemy"}

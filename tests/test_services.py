@@ -24,6 +24,10 @@ def test_every_program_of_the_script_is_known() -> None:
         "victoria-metrics": "victoria-metrics",
         "gcc": "build-essential",
         "libatomic.so.1": "libatomic1",
+        "podman": "podman",
+        "buildah": "buildah",
+        "runc": "runc",
+        "debootstrap": "debootstrap",
     }
 
 
