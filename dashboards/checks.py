@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from alerts.rules.known import Expression, of_schema, problems
+from alerts.rules.known import Catalogue, Expression, of_schema, problems
 from alerts.rules.model import Recording
 from alerts.rules.slo import slo_groups
 from alerts.slo.published import DEFAULT
@@ -49,7 +49,7 @@ def wrong(dashboard: Dashboard, uids: Iterable[str]) -> list[str]:
             place = f"{dashboard.uid}: {row.title}: {panel.title}"
             lines += [f"{place}: {line}" for line in (*_words(panel), *_asked(panel, dashboard))]
     expressions = list(_expressions(dashboard))
-    return [*lines, *problems([*_recorded(), *expressions], of_schema())]
+    return [*lines, *problems([*_recorded(), *expressions], _known())]
 
 
 def _layout(dashboard: Dashboard) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _variables(text: str) -> set[str]:
 
 def _labels(expr: str) -> set[str]:
     """Every label that an expression could have: those that it groups by, makes, or that its metrics have."""
-    of_metrics = {label for metric in Expression("", expr).metrics for label in of_schema().get(metric, ())}
+    of_metrics = {label for metric in Expression("", expr).metrics for label in _known().get(metric, ())}
     return of_metrics | set(re.findall(r"\w+", expr))
 
 
@@ -139,6 +139,11 @@ def _of(variable: Variable) -> Iterator[str]:
         yield f"group by ({match[2]}) ({match[1]})"
     elif match := _QUERY_RESULT.fullmatch(variable.query):
         yield match[1]
+
+
+@cache
+def _known() -> Catalogue:
+    return of_schema()
 
 
 @cache
