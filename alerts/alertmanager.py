@@ -21,8 +21,8 @@ SLO_GROUPS = IDENTITY[Scope.ENGINE]
 MONITOR, ONCALL, TICKETS, DEAD_MAN = "inferwatch", "oncall", "tickets", "dead-man-switch"
 _INTRO = """\
 # An example to start from: receivers, URLs and the label `team` are yours to change. Written by `make generate`.
-# Labels of your own that objectives are grouped by belong beside `team`, into the route's `group_by` and into `equal` of
-# the first rule of inhibition: without them the page of one group holds back the tickets of others.
+# Labels of your own that objectives are grouped by belong beside `team`: into the route's `group_by`, and into `equal`
+# of the first rule of inhibition. Without them the page of one group holds back the tickets of others.
 # To try it: `amtool check-config FILE`, `amtool config routes test --config.file=FILE severity=page team=search`.
 """
 

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from alerts.burn import DAY, HOUR, MINUTE
 from alerts.conditions.condition import Condition, Limit
-from alerts.conditions.expression import Always, Merged, Now, Over
+from alerts.conditions.expression import Always, Expression, Match, Merged, Now, Over
 
 _SCRAPED = ("job", "instance")
 _REMEMBERED = Limit(
-    "remembered for", DAY, "seconds", "what does not answer does not say what it is: that is known from before"
+    "remembered for",
+    DAY,
+    "seconds",
+    "what does not answer does not say what it is: that is known from before, and then from its alert",
 )
+_SIDECAR = "SidecarDown"
+
+
+def _known() -> Expression:
+    """By what it last said of itself, or, once that is too long ago, by the alert that fires for it."""
+    fires = Now("ALERTS", (Match("alertname", (_SIDECAR,)), Match("alertstate", ("firing",))))
+    of = ("node", *_SCRAPED)
+    return Merged("max", Over("last", "inferwatch_build_info", _REMEMBERED.seconds), by=of).otherwise(
+        Merged("max", fires, by=of)
+    )
+
+
 SIDECAR = Condition(
-    name="SidecarDown",
+    name=_SIDECAR,
     severity="page",
     meaning="A process of inferwatch does not answer: no other alert can tell of its servers and GPUs.",
     summary="inferwatch on {node} ({instance}) does not answer",
-    expression=Merged("max", Over("last", "inferwatch_build_info", _REMEMBERED.seconds), by=("node", *_SCRAPED)).where(
-        Now("up").equal(0), on=_SCRAPED
-    ),
+    expression=_known().where(Now("up").equal(0), on=_SCRAPED),
     limits=(_REMEMBERED,),
     hold=Limit("for", 5 * MINUTE, "seconds", "an upgrade restarts it"),
 )

@@ -47,3 +47,7 @@ OUR_CASES = [
 
     Case("always", "Watchdog", {'up{job="x",instance="y"}': held(1, 10)}, (Fires(0, None, {}),)),
 ]  # fmt: skip
+
+LONG_DOWN = Case("it is gone for more than a day", "SidecarDown", sidecar([*held(1, 10.5), *held(0, DAY + 60)]),
+                 (Fires(16, None, N1),))  # fmt: skip
+"""Of Prometheus alone, which knows it by its alert then."""

@@ -20,6 +20,7 @@ from alerts.rules.text import rule_file
 from exporters.schema import METRICS
 from exporters.tables import FRONTENDS
 from tests.alerts.conditions.cases import CASES
+from tests.alerts.conditions.cases_of_ourselves import LONG_DOWN
 from tests.alerts.conditions.world import Case, Fires, minute_rows, promtool_values
 from tests.servers.server import ran
 from tests.services import require
@@ -45,7 +46,7 @@ def test_prometheus_says_so_of_its_rule(name: str, tmp_path: Path) -> None:
     content = {
         "rule_files": [str(rules)],
         "evaluation_interval": "1m",
-        "tests": [_test(case, condition) for case in CASES if case.condition == name],
+        "tests": [_test(case, condition) for case in (*CASES, LONG_DOWN) if case.condition == name],
     }
     tests.write_text(yaml.safe_dump(content))
     ran([require("promtool"), "test", "rules", str(tests)])
