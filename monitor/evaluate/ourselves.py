@@ -14,7 +14,7 @@ from alerts.conditions.rows import Minute, MinuteRows, Reading, SeriesRows, key
 from exporters.observation import Labels, Observation, labels
 
 _LAG, _UNMAPPED = "inferwatch_history_lag_seconds", "inferwatch_unmapped_families"
-METRICS = frozenset({"up", "inferwatch_build_info", _LAG, _UNMAPPED})
+METRICS = frozenset({"up", "ALERTS", "inferwatch_build_info", _LAG, _UNMAPPED})
 """Of which the history knows nothing."""
 
 
