@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,15 @@ from inferwatch.objectives import RulePart
 from inferwatch.slo import load
 
 _SEEN_WITHIN_SECONDS = 3600.0
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_OBJECT_NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*")
 
 
 def build(file: Path, operator_name: str | None, only: RulePart | None) -> None:
     """As a rule file, or as a PrometheusRule of that name."""
+    if operator_name is not None and not _OBJECT_NAME.fullmatch(operator_name):
+        told = "lower-case letters, digits, - and ., at most 253, as Kubernetes names objects"
+        raise CommandError(f"--name: {operator_name!r}: allowed: {told}", status=MISUSED)
     groups = [] if only is RulePart.CONDITIONS else slo_groups(load(file))
     groups += [] if only is RulePart.OBJECTIVES else condition_groups()
     print(rule_file(groups) if operator_name is None else prometheus_rule(groups, operator_name), end="")

@@ -109,6 +109,13 @@ def test_the_rules_are_those_of_objectives_and_of_conditions(inferwatch: Command
     assert built == [group for part in parts for group in part]
 
 
+@pytest.mark.parametrize("name", ["Foo Bar", "", "a_b", "-a", "a" * 254, "a..b"])
+def test_an_object_is_named_as_kubernetes_names_objects(name: str, inferwatch: Command) -> None:
+    ran = inferwatch("rules", "build", str(DEFAULT), "--format", "operator", "--name", name)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err.startswith(f"inferwatch: --name: {name!r}: allowed: lower-case letters, digits, - and .")
+
+
 def test_rules_that_name_what_there_is_are_good(inferwatch: Command) -> None:
     ran = inferwatch(
         "rules", "check", *(str(path) for path in sorted((ROOT / "alerts" / "generated").glob("*rule*.yml")))
