@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from alerts.burn import WINDOWS_30D, BurnWindow
+from alerts.rules.slo import slo_groups
+from alerts.rules.text import rule_file
+from alerts.slo.spec import read
 from tests.alerts.rules.worlds import Engine, alerts, counter, expect, gauge, rules_of, slo_of
 
 PAGE, TICKET = "SloBurnPage", "SloBurnTicket"
@@ -184,6 +187,20 @@ def test_two_scrapes_of_one_sidecar_count_once(tmp_path: Path) -> None:
     twice = {k.replace("{", f'{{instance="{i}",'): v for i in "ab" for k, v in once.items()}
     asked = {(60, "sum(inferwatch:slo_total:1h)"): {"{}": 6000.0}, (60, "sum(inferwatch:slo_bad:1h)"): {"{}": 600.0}}
     expect(tmp_path, rules(tmp_path), twice, asked)
+
+
+@pytest.mark.parametrize(("declared", "total"), [("[cluster]", 1000.0), ("[]", 500.0)])
+def test_servers_of_one_name_in_two_clusters_are_two_where_their_label_is_declared(
+    declared: str, total: float, tmp_path: Path
+) -> None:
+    told = "slos: [{name: chat, objective: 99%, indicator: {availability: {}}}]"
+    (tmp_path / "slo.yml").write_text(f"version: 1\nuser_labels: {declared}\n{told}\n")
+    series = {k.replace("{", f'{{cluster="{c}",'): v for c in "ab" for k, v in requests((60, 10)).items()}
+    asked = {
+        (30, "sum(inferwatch:slo_total:5m)"): {"{}": total},
+        (30, "sum(inferwatch:slo_bad:5m)"): {"{}": total / 10},
+    }
+    expect(tmp_path, rule_file(slo_groups(read(tmp_path / "slo.yml"))), series, asked)
 
 
 def test_rejected_requests_are_bad_and_aborted_ones_are_on_neither_side(tmp_path: Path) -> None:
