@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from monitor.alert_history.alert import Alert, Delivery
 from monitor.alert_history.fingerprint import fingerprint
@@ -16,6 +16,42 @@ Key = tuple[str, float]
 _Rows = dict[Key, Alert]
 
 
+class _InOrder(dict[Key, Alert]):
+    """Firings of one alert, which are looked up by their starts: there may be thousands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._starts: list[Key] = []
+        self._open: set[Key] = set()
+        """Those of which neither Prometheus nor Alertmanager has told the end."""
+
+    def __setitem__(self, key: Key, row: Alert) -> None:
+        if key not in self:
+            insort(self._starts, key, key=_start)
+        if row.ends_at is None and row.last_seen is None:
+            self._open.add(key)
+        super().__setitem__(key, row)
+
+    def __delitem__(self, key: Key) -> None:
+        super().__delitem__(key)
+        del self._starts[bisect_left(self._starts, _start(key), key=_start)]
+        self._open.discard(key)
+
+    def begun_by(self, moment: float) -> list[Alert]:
+        """The last, and one before it, which may have ended when the last began."""
+        index = bisect_right(self._starts, moment, key=_start)
+        return [self[key] for key in self._starts[max(index - 2, 0) : index]]
+
+    def open_before_next(self) -> list[tuple[Alert, Alert]]:
+        """Each with the next one."""
+        found = [(key, bisect_right(self._starts, _start(key), key=_start)) for key in self._open]
+        return [(self[key], self[self._starts[after]]) for key, after in found if after < len(self._starts)]
+
+
+def _start(key: Key) -> float:
+    return key[1]
+
+
 class Ledger:
     """Rows, and what became of them. It must hold all that may be of the same firing as what it is told."""
 
@@ -23,10 +59,10 @@ class Ledger:
         self._stored = {row.key: row for row in rows}
         self._rows: _Rows = {}
         # When much breaks there are thousands: what may be of one firing is looked up, not searched for.
-        self._by_fingerprint: defaultdict[str, _Rows] = defaultdict(dict)
+        self._by_fingerprint: defaultdict[str, _InOrder] = defaultdict(_InOrder)
         self._by_label: defaultdict[tuple[str, str], _Rows] = defaultdict(dict)
-        self._untold: defaultdict[tuple[str, ...], defaultdict[tuple[str | None, ...], _Rows]] = defaultdict(
-            lambda: defaultdict(dict)
+        self._untold: defaultdict[tuple[str, ...], defaultdict[tuple[str | None, ...], _InOrder]] = defaultdict(
+            lambda: defaultdict(_InOrder)
         )
         """By the names of all labels, then by their values."""
         for row in self._stored.values():
@@ -46,8 +82,8 @@ class Ledger:
 
     def tell(self, notified: Notified, receiver: str, now: float) -> None:
         """`now` in unix seconds is when `receiver` was told."""
-        known = self._by_fingerprint[notified.fingerprint] | self._untold_with_no_more_than(notified.labels)
-        row = _told_of(known.values(), notified)
+        known = [self._by_fingerprint[notified.fingerprint], *self._untold_with_no_more_than(notified.labels)]
+        row = _told_of((row for of in known for row in of.begun_by(notified.starts_at)), notified)
         self._put([row] if row else [], _told(row, notified, receiver, now))
         self._end_before_next(notified.fingerprint)
 
@@ -66,18 +102,15 @@ class Ledger:
         if not row.deliveries:
             yield self._untold[tuple(row.labels)][tuple(row.labels.values())]
 
-    def _untold_with_no_more_than(self, labels: Mapping[str, str]) -> _Rows:
-        found: _Rows = {}
+    def _untold_with_no_more_than(self, labels: Mapping[str, str]) -> Iterator[_InOrder]:
         for names, rows in self._untold.items():
-            found |= rows.get(tuple(map(labels.get, names)), {})
-        return found
+            if (of := rows.get(tuple(map(labels.get, names)))) is not None:
+                yield of
 
     def _end_before_next(self, of: str) -> None:
         """An alert that fires anew has ended before, also where its end was never told."""
-        own = sorted(self._by_fingerprint[of].values(), key=lambda row: row.starts_at)
-        for row, following in pairwise(own):
-            if row.ends_at is None and row.last_seen is None:
-                self._put([], replace(row, ends_at=following.starts_at))
+        for row, following in self._by_fingerprint[of].open_before_next():
+            self._put([], replace(row, ends_at=following.starts_at))
 
 
 def _is_part(row: Alert, firing: Firing) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, TypeVar
 
@@ -17,6 +18,9 @@ from monitor.history.storable import storable
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _SHOWN_PROBLEMS = 10
+_SHOWN_CHARACTERS = 100
+"""Of the path to what is wrong: names of labels may be long, and may be anything."""
+_MOST_LEFT_OUT = 10**9
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -42,9 +46,27 @@ def _started(moment: float) -> float:
     return moment
 
 
+def _some(labels: dict[str, str]) -> dict[str, str]:
+    if not labels:
+        raise ValueError("at least one label")
+    return labels
+
+
+def _named(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{16}", text):
+        raise ValueError("16 hexadecimal digits, letters in lower case")
+    return text
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST_LEFT_OUT:
+        raise ValueError(f"a whole number from 0 to {_MOST_LEFT_OUT}")
+    return value
+
+
 _Text = Annotated[str, Strict(), AfterValidator(storable)]
 _Moment = Annotated[float, BeforeValidator(_moment)]
-_Fingerprint = Annotated[str, Strict(), Field(pattern="^[0-9a-f]{16}$")]
+_Fingerprint = Annotated[str, Strict(), AfterValidator(_named)]
 
 
 class _Sent(BaseModel):
@@ -57,7 +79,7 @@ class Notified(_Sent):
     """One alert of a notification. Moments are unix seconds."""
 
     status: Literal["firing", "resolved"]
-    labels: Annotated[dict[_Text, _Text], Field(min_length=1)]
+    labels: Annotated[dict[_Text, _Text], AfterValidator(_some)]
     annotations: dict[_Text, _Text] = {}
     starts_at: Annotated[_Moment, AfterValidator(_started)]
     ends_at: _Moment | None = None
@@ -83,7 +105,7 @@ class Notification(_Sent):
     version: Literal["4"]
     receiver: _Text
     alerts: tuple[Notified, ...]
-    truncated_alerts: Annotated[int, Strict(), Field(ge=0)] = 0
+    truncated_alerts: Annotated[int, BeforeValidator(_number)] = 0
     """How many Alertmanager left out, for its `max_alerts`."""
 
 
@@ -92,17 +114,34 @@ def parse(body: bytes) -> Notification:
     try:
         document = json.loads(body)
     except (ValueError, RecursionError) as cause:
-        raise InvalidNotification(f"the body is no JSON: {cause}") from cause
+        raise InvalidNotification(f"the body{_place(cause)}: allowed: JSON in UTF-8") from cause
     if not isinstance(document, dict):
         raise InvalidNotification("the body: allowed: an object, as Alertmanager's webhook sends it (version 4)")
     return _checked(document, Notification)
+
+
+def _place(cause: Exception) -> str:
+    match cause:
+        case json.JSONDecodeError():
+            return f", line {cause.lineno}, column {cause.colno}"
+        case UnicodeDecodeError():
+            return f", byte {cause.start}"
+        case RecursionError():
+            return ", which is nested too deeply"
+    return ", which has a number of too many digits"
 
 
 def _checked(document: dict[str, object], model: type[_Model]) -> _Model:
     try:
         return model.model_validate(document)
     except ValidationError as cause:
-        problems = [problem.line("") for problem in problems_of(cause, model)]
+        problems = problems_of(cause, model)
         more = len(problems) - _SHOWN_PROBLEMS
-        told = [*problems[:_SHOWN_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+        told = [replace(problem, path=_short(problem.path)).line("") for problem in problems[:_SHOWN_PROBLEMS]]
+        told += [f"and {more} more"] if more > 0 else []
         raise InvalidNotification("; ".join(told)) from cause
+
+
+def _short(path: str) -> str:
+    shown = path if len(path) <= _SHOWN_CHARACTERS else f"{path[:_SHOWN_CHARACTERS]}…"
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)

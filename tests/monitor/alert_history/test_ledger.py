@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from cProfile import Profile
 from dataclasses import replace
 from itertools import permutations
 
@@ -225,3 +226,22 @@ def test_thousands_of_alerts_at_once_are_as_many_rows_whoever_tells_first() -> N
     for each in told:
         again.tell(each, "oncall", START + 2)
     assert (again.changed(), again.gone()) == ([], [])
+
+
+@pytest.mark.parametrize("seen_before", [False, True])
+def test_the_work_grows_with_the_alerts_that_are_told_and_not_faster(seen_before: bool) -> None:
+    """All of one fingerprint."""
+    few, many = (calls_to_tell(number, seen_before=seen_before) for number in (200, 800))
+    assert many < 6 * few
+
+
+def calls_to_tell(number: int, *, seen_before: bool) -> int:
+    starts = [START + 600.0 * n for n in range(number)]
+    known = [Alert(SEEN, at, OF, at + 300, last_seen=at + 290) for at in starts]
+    ledger = Ledger(known if seen_before else [])
+    told = notification(*(alert(at + 10, at + 300 if n % 2 else None) for n, at in enumerate(starts))).alerts
+    profile = Profile()
+    for each in told:
+        profile.runcall(ledger.tell, each, "oncall", START)
+    assert [row.ends_at is not None for row in ledger.changed()] == [True] * number
+    return sum(entry.callcount for entry in profile.getstats())

@@ -47,8 +47,11 @@ def test_what_a_later_alertmanager_adds_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        (b"{", "the body is no JSON"),
-        (b"\xff", "the body is no JSON"),
+        (b"", "the body, line 1, column 1: allowed: JSON in UTF-8"),
+        (b'{"version":\n "4"', "the body, line 2, column 5: allowed: JSON in UTF-8"),
+        (b'{"a": "\xff"}', "the body, byte 7: allowed: JSON in UTF-8"),
+        (b"[" * 100_000, "the body, which is nested too deeply: allowed: JSON in UTF-8"),
+        (b"[" + b"1" * 5000, "the body, which has a number of too many digits: allowed: JSON in UTF-8"),
         (b"[]", "the body: allowed: an object"),
         (b"{}", "version: missing: a value is required; receiver: missing"),
     ],
@@ -71,14 +74,26 @@ def test_a_body_that_is_something_else_is_refused(body: bytes, told: str) -> Non
         ),
         ({"status": "suppressed"}, "alerts[0].status: 'suppressed': allowed: 'firing' or 'resolved'"),
         ({"labels": {"server": 1}}, "alerts[0].labels.server: 1: allowed: text"),
-        ({"labels": {}}, "alerts[0].labels: a mapping: allowed:"),
-        ({"fingerprint": "x"}, "alerts[0].fingerprint: 'x': allowed:"),
+        ({"labels": {}}, "alerts[0].labels: a mapping: allowed: at least one label"),
+        (
+            {"labels": {"a\n" + "b" * 1000: 1}},
+            f"alerts[0].labels.a\N{REPLACEMENT CHARACTER}{'b' * 81}…: 1: allowed: text",
+        ),
+        ({"fingerprint": "x"}, "alerts[0].fingerprint: 'x': allowed: 16 hexadecimal digits, letters in lower case"),
     ],
 )
 def test_what_is_wrong_with_an_alert_is_told(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidNotification) as error:
         parsed(**changed)
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize("number", [-1, 1.5, True, "1", 10**10])
+def test_so_many_alerts_are_not_left_out(number: object) -> None:
+    with pytest.raises(
+        InvalidNotification, match=r"truncatedAlerts: .*: allowed: a whole number from 0 to 1000000000$"
+    ):
+        parse(json.dumps(sent(truncatedAlerts=number)).encode())
 
 
 def test_another_version_is_refused() -> None:
