@@ -34,7 +34,8 @@ class Embedded:
     ) -> None:
         self._rows, self._store, self._ourselves, self._poster = rows, store, ourselves, poster
         self._clock = clock
-        self._started = clock()
+        # Alertmanager keeps milliseconds, and would tell of an alert that began before this.
+        self._started = int(clock())
         self._causes: Causes | None = None
         self._judged_until = 0
         self._firing: dict[Labels, Raised] = {}

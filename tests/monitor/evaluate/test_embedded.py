@@ -6,6 +6,8 @@ import pytest
 from sqlalchemy import Engine
 
 from monitor.alert_history.alert import State
+from monitor.alert_history.store import AlertStore
+from tests.monitor.alert_history.told import alert, notification
 from tests.monitor.evaluate.minutes import START
 from tests.monitor.evaluate.worlds import World
 
@@ -57,6 +59,19 @@ def test_an_alert_goes_on_through_a_restart_and_ends_at_its_first_judgement_with
     world.serve(1)
     (after,) = world.alerts("ServerDown")
     assert (after.starts_at, after.ends_at is None) == (before.starts_at, False)
+
+
+def test_what_alertmanager_tells_of_an_alert_is_of_the_same_row(world: World) -> None:
+    """It keeps milliseconds of the start: what begins with the process begins on a whole second."""
+    world.now = START + 30.8754321
+    world.start()
+    world.watch.turn()
+    (watchdog,) = world.alerts("Watchdog")
+    assert watchdog.starts_at == START + 30
+    told = alert(watchdog.starts_at, labels=dict(watchdog.labels))
+    AlertStore(world.database).tell(notification(told), world.now)
+    (only,) = world.alerts("Watchdog")
+    assert (only.starts_at, only.delivered_at, only.state(world.now)) == (START + 30, world.now, State.FIRING)
 
 
 def test_the_watchdog_always_fires(world: World) -> None:
