@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from exporters.observation import Labels, Observation, Series, labels
 from exporters.schema import METRICS, SERVER_INFO_LABELS, Scope, Type
@@ -19,8 +20,12 @@ def of_metric(values: Mapping[Series, float], metric: str) -> Iterator[tuple[Ser
     return ((s, v) for s, v in values.items() if s.metric == metric)
 
 
+@lru_cache(maxsize=100_000)
 def identity(series: Series) -> Labels:
-    """Identity and user labels: what remains without the labels of the metric's own."""
+    """Identity and user labels: what remains without the labels of the metric's own.
+
+    Remembered, since all readings ask it of the same series.
+    """
     own = METRICS[series.metric].labels
     return tuple((name, value) for name, value in series.labels if name not in own)
 
