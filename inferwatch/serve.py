@@ -43,7 +43,8 @@ async def _run(config: MonitorConfig, state: Path | None, bound: socket.socket) 
             alerts=monitor.alerts,
             watch=monitor.watch,
             node=config.node,
-            looked_for=[*prometheus_of(config), *(f"sidecar {url}" for url in config.sources.sidecars)],
+            looked_for=prometheus_of(config) or [f"sidecar {url}" for url in config.sources.sidecars],
+            sidecars=config.sources.sidecars,
         )
         await process.serve(app, bound, stop, started=lambda: tell_addresses(bound), reload=_cannot_reload)
     finally:

@@ -22,6 +22,7 @@ from exporters.sidecar import Sidecar
 from monitor.alert_history.history import AlertHistory
 from monitor.api import describe, problems
 from monitor.api.alerts import router as alerts_router
+from monitor.api.discovery import router as discovery_router
 from monitor.api.routes import router as api_router
 from monitor.api.slos import router as slos_router
 from monitor.api.sources import router as sources_router
@@ -49,11 +50,13 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     sidecar: Sidecar | None = None,
     node: str | None = None,
     looked_for: Sequence[str] = (),
+    sidecars: Sequence[str] = (),
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """Runs `recorder`, `alerts` and `watch` while it is up, and closes `sidecar`, whose pages it serves beside its own.
 
-    `node` labels the own metrics (default: this host); `looked_for` says where servers were searched, for the page.
+    `node` labels the own metrics (default: this host); `looked_for` says where servers were searched, for the page;
+    `sidecars` are those that a Prometheus is to scrape.
     """
     inner = None if sidecar is None else sidecar_app.create_app(sidecar)
 
@@ -74,6 +77,7 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     source_problems = dict if recorder is None else recorder.source_problems
     app.include_router(api_router(fleet, history, clock))
     app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems))
+    app.include_router(discovery_router(sidecars))
     if alerts is not None:
         app.include_router(alerts_router(alerts, clock))
     if watch is not None:

@@ -342,17 +342,14 @@ class MonitorConfig(Root):
 
     @classmethod
     def across(cls, raw: Mapping[str, object]) -> list[Problem]:
-        prometheus, sources, alertmanager = (raw.get(name) for name in ("prometheus", "sources", "alertmanager"))
+        prometheus, alertmanager = raw.get("prometheus"), raw.get("alertmanager")
         alike = list(_of_alertmanager(alertmanager)) if isinstance(alertmanager, dict) else []
         if not isinstance(prometheus, dict):
             return alike
         if isinstance(alertmanager, dict) and alertmanager.get("url"):
             told = "allowed: without `prometheus`, which tells Alertmanager itself"
             alike.append(Problem("alertmanager.url", "", told))
-        named_twice = isinstance(sources, dict) and sources.get("sidecars")
-        told = "allowed: without `prometheus`, which is read instead of the sidecars that it scrapes"
-        twice = [Problem("sources.sidecars", "", told)] if named_twice else []
-        return [*twice, *contradictions("prometheus", prometheus), *alike]
+        return [*contradictions("prometheus", prometheus), *alike]
 
 
 def _of_alertmanager(section: Mapping[str, object]) -> Iterator[Problem]:

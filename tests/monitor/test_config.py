@@ -190,10 +190,6 @@ prometheus:
             prometheus("bearer_token_env: HOME, bearer_token_file: x"),
             "prometheus.bearer_token_env: allowed: without `bearer_token_file`",
         ),
-        (
-            prometheus("delay: 1m") + "\nsources: {sidecars: ['http://gpu-1:9840']}",
-            "sources.sidecars: allowed: without `prometheus`, which is read instead of the sidecars that it scrapes",
-        ),
         ("sources: {sidecars: ['gpu-1']}", "sources.sidecars[0]: 'gpu-1': allowed: http or https URL of a sidecar"),
         (
             "sources: {sidecars: ['http://a/?x=secret']}",
