@@ -28,6 +28,22 @@ def test_slow_requests_page_at_the_right_minute_and_resolve(tmp_path: Path) -> N
     alerts(tmp_path, fast(tmp_path), series, {60: [], 70: [], 71: [PAGE], 76: []})
 
 
+@pytest.mark.parametrize(("slow", "fires"), [(14.3, []), (14.5, [PAGE])])
+def test_the_steady_share_of_slow_requests_decides(slow: float, fires: list[str], tmp_path: Path) -> None:
+    series = Engine().latencies("ttft", [(90, {0.2: 100 - slow, 3.0: slow})])
+    alerts(tmp_path, fast(tmp_path), series, {30: fires, 89: fires})
+
+
+def test_a_restart_in_a_bad_hour_counts_on(tmp_path: Path) -> None:
+    # Everything on the page falls to 0 after 60 minutes, without a sample missing.
+    once = Engine().latencies("ttft", [(60, {0.2: 80, 3.0: 20})])
+    series = {name: f"{values} {values}" for name, values in once.items()}
+    alerts(tmp_path, fast(tmp_path), series, {59: [PAGE], 61: [PAGE], 64: [PAGE], 110: [PAGE]})
+    # 20 a minute, but for the half minute before the first sample of the new process.
+    asked = {(115, f"sum(inferwatch:slo_{kind}:1h)"): {"{}": 1190.0} for kind in ("bad", "certain")}
+    expect(tmp_path, rules(tmp_path), series, asked)
+
+
 @pytest.mark.parametrize(("latency", "fires"), [(0.41, [TICKET]), (0.61, [PAGE, TICKET])])
 def test_sglang_pages_at_half_a_second_on_what_is_certainly_slower(
     latency: float, fires: list[str], tmp_path: Path

@@ -29,6 +29,11 @@ def test_minutes_without_head_room_page_and_resolve(tmp_path: Path) -> None:
     alerts(tmp_path, only, series, {60: [], 70: [], 71: ["SloBurnPage"], 82: []})
 
 
+def test_eight_bad_minutes_of_an_hour_do_not_page(tmp_path: Path) -> None:
+    series = Engine().series(KV, gauge((60, 0.5), (8, 0.99), (30, 0.5)))
+    alerts(tmp_path, rules(tmp_path, windows=WINDOWS_30D[:1]), series, {68: [], 71: [], 76: []})
+
+
 def test_the_fullest_engine_decides_or_their_average(tmp_path: Path) -> None:
     series = Engine().series(KV, gauge((60, 0.99))) | Engine(server="s2").series(KV, gauge((60, 0.5)))
     asked = {(30, "sum(inferwatch:slo_bad:5m)"): {"{}": 5.0}, (30, "sum(inferwatch:slo_total:5m)"): {"{}": 5.0}}
