@@ -148,9 +148,9 @@ def all_tokens(by: Sequence[str]) -> str:
 # Latency
 
 
-def quantile(q: float, phase: str, by: Sequence[str]) -> str:
+def quantile(q: float, phase: str, by: Sequence[str], *more: promql.Matcher) -> str:
     """An estimate over the shared grid; not where the rank lies beyond the servers' own bounds."""
-    return promql.binary(_estimate(q, phase, by), "unless", _beyond(q, phase, by), on=by)
+    return promql.binary(_estimate(q, phase, by, *more), "unless", _beyond(q, phase, by, *more), on=by)
 
 
 def at_least(q: float, phase: str, by: Sequence[str]) -> str:
@@ -162,14 +162,14 @@ def at_least(q: float, phase: str, by: Sequence[str]) -> str:
     return promql.binary(min_by(by, largest), "and", _beyond(q, phase, by), on=by)
 
 
-def _estimate(q: float, phase: str, by: Sequence[str]) -> str:
-    buckets = sum_by((*by, "le"), rate(f"{schema.PHASES[phase].metric}_bucket"))
+def _estimate(q: float, phase: str, by: Sequence[str], *more: promql.Matcher) -> str:
+    buckets = sum_by((*by, "le"), rate(f"{schema.PHASES[phase].metric}_bucket", *more))
     return promql.call("histogram_quantile", promql.number(q), buckets)
 
 
-def _beyond(q: float, phase: str, by: Sequence[str]) -> str:
-    overflow = sum_by(by, rate("llm_latency_overflow_total", promql.equals("phase", phase)))
-    every = sum_by(by, rate(f"{schema.PHASES[phase].metric}_count"))
+def _beyond(q: float, phase: str, by: Sequence[str], *more: promql.Matcher) -> str:
+    overflow = sum_by(by, rate("llm_latency_overflow_total", promql.equals("phase", phase), *more))
+    every = sum_by(by, rate(f"{schema.PHASES[phase].metric}_count", *more))
     return promql.binary(promql.binary(overflow, "/", every), ">", promql.number(round(1 - q, 6)))
 
 

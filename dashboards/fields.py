@@ -22,7 +22,7 @@ def fields(panel: Panel, kind: Kind) -> Json:
         "unit": panel.unit,
     }
     columns = panel.columns if isinstance(panel, Table) else ()
-    return {"defaults": defaults, "overrides": [*map(_look, panel.looks), *map(_column, columns)]}
+    return {"defaults": defaults, "overrides": [*kind.overrides, *map(_look, panel.looks), *map(_column, columns)]}
 
 
 def steps(thresholds: Iterable[Threshold]) -> Iterator[Json]:

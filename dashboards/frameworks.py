@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from alerts import promql
 from dashboards import expressions as ask
 from dashboards import parts, reference
 from dashboards.model import (
     BarChart,
+    Colour,
     Column,
     Dashboard,
+    Look,
     Query,
     Row,
     Scatter,
@@ -18,28 +22,46 @@ from dashboards.model import (
     Unit,
     Variable,
 )
+from exporters.schema import FRAMEWORKS
 
 _SERVER = ("node", "server", "framework")
 _BY = ("framework",)
 _UNIFIED = promql.equals("role", "unified")
 _REFERENCE = Variable("reference", "Reference estimates", options=(("shown", "1"), ("hidden", "0")))
+_OF_REFERENCES = {
+    "vllm": Colour.SKY, "sglang": Colour.YELLOW, "lmdeploy": Colour.GREY, "tensorrt_llm": Colour.RED,
+}  # fmt: skip
+_LOOKS = (
+    *(Look(f"^{name}$", colour) for name, colour in parts.OF_FRAMEWORKS.items()),
+    *(Look(f"^{reference.name_of(name)}$", colour) for name, colour in _OF_REFERENCES.items()),
+)
 _ONLY_UNIFIED = "Servers that both prefill and decode; others have no concurrency of their own to compare."
 _BANDS = (16, 32, 64, 128)
 
 
-def _tokens() -> str:
+def _tokens(*more: promql.Matcher) -> str:
     """Prompt and generated, of each server."""
-    made = (ask.sum_by(_SERVER, ask.rate(f"llm_{kind}_tokens_total", _UNIFIED)) for kind in ("prompt", "generation"))
-    return promql.binary(next(made), "+", next(made))
+    prompt, generated = (
+        ask.sum_by(_SERVER, ask.rate(f"llm_{kind}_tokens_total", _UNIFIED, *more)) for kind in ("prompt", "generation")
+    )
+    return promql.binary(prompt, "+", generated)
+
+
+def _first_token(*more: promql.Matcher) -> str:
+    return ask.quantile(ask.P99, "ttft", _SERVER, _UNIFIED, *more)
 
 
 _CONCURRENCY = ask.sum_by(_SERVER, ask.gauge("llm_requests_running", _UNIFIED))
 _BUSY = promql.binary(_CONCURRENCY, ">", "0")
-_FIRST_TOKEN = ask.quantile(ask.P99, "ttft", _SERVER)
 
 
-def _with_reference(live: str, values: reference.Figures | None = None) -> str:
-    return promql.first_of(live, reference.points(values))
+def _against_concurrency(live: Callable[[promql.Matcher], str], figures: reference.Figures) -> tuple[Query, ...]:
+    """What runs at each server, then what it makes of it, framework by framework, and what the reference says."""
+    return (
+        Query(promql.first_of(_BUSY, reference.points())),
+        *(Query(live(promql.equals("framework", name)), name) for name in FRAMEWORKS),
+        *(Query(reference.points(figures, [name]), reference.name_of(name)) for name in FRAMEWORKS),
+    )
 
 
 def _in_band(at_once: int) -> str:
@@ -63,11 +85,10 @@ _AGAINST = (
         description="Prompt and generated tokens of each server against the requests that it runs, at each moment "
         f"that is shown. {_ONLY_UNIFIED} {reference.SETTING}",
         unit=Unit.NUMBER,
-        queries=(Query(_with_reference(_BUSY)), Query(_with_reference(_tokens(), reference.TOKENS_PER_SECOND))),
+        queries=_against_concurrency(_tokens, reference.TOKENS_PER_SECOND),
         x_title="Requests at once",
         y_title="Tokens/s",
-        colour_by="framework",
-        looks=parts.FRAMEWORK_LOOKS,
+        looks=_LOOKS,
         width=12,
         height=11,
         minimum=0,
@@ -77,14 +98,10 @@ _AGAINST = (
         description="Of each server, against the requests that it runs. What lies beyond a server's own buckets is "
         f"not drawn. {_ONLY_UNIFIED} {reference.SETTING}",
         unit=Unit.SECONDS,
-        queries=(
-            Query(_with_reference(_BUSY)),
-            Query(_with_reference(_FIRST_TOKEN, reference.FIRST_TOKEN_P99_SECONDS)),
-        ),
+        queries=_against_concurrency(_first_token, reference.FIRST_TOKEN_P99_SECONDS),
         x_title="Requests at once",
         y_title="TTFT P99",
-        colour_by="framework",
-        looks=parts.FRAMEWORK_LOOKS,
+        looks=_LOOKS,
         width=12,
         height=11,
         minimum=0,
@@ -98,7 +115,7 @@ _AGAINST = (
         queries=(Query(_bands()),),
         category="at_once",
         series_by="framework",
-        looks=parts.FRAMEWORK_LOOKS,
+        looks=_LOOKS,
         width=16,
         height=10,
         minimum=0,

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator
-from string import ascii_uppercase
 from typing import Any
 
 from grafanalib import _gen, core  # type: ignore[import-untyped]
 
 from dashboards.fields import data_link, fields, steps, url
-from dashboards.kinds import Json, Kind, kind_of
+from dashboards.kinds import Json, Kind, kind_of, lettered
 from dashboards.model import (
     COLUMNS,
     Annotation,
@@ -179,8 +178,7 @@ def _panel(panel: Panel, number: int, at: object, source: _Source) -> _Panel:
 
 
 def _targets(panel: Panel, kind: Kind, source: _Source) -> Iterator[object]:
-    queries: Iterable[Query | SqlQuery] = panel.queries
-    for letter, query in zip(ascii_uppercase, queries, strict=False):
+    for letter, query in lettered(panel):
         if isinstance(query, SqlQuery):
             yield _sql(query, letter, source)
         else:

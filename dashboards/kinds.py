@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from string import ascii_uppercase
 from typing import Any
 
 from dashboards.model import (
@@ -12,6 +13,7 @@ from dashboards.model import (
     Gauge,
     Heatmap,
     Panel,
+    Query,
     Scatter,
     SqlQuery,
     Stat,
@@ -38,6 +40,7 @@ class Kind:
     transformations: tuple[Json, ...] = ()
     format: str = "time_series"
     colours: str = "thresholds"
+    overrides: tuple[Json, ...] = ()
 
 
 def kind_of(panel: Panel) -> Kind:
@@ -127,19 +130,19 @@ def _table(panel: Table) -> Kind:
     }
     custom = {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": True, "inspect": False}
     names = {_field(panel, c.name): c.title for c in panel.columns}
-    chosen = {"id": "filterFieldsByName", "options": {"include": {"names": list(names)}}}
-    order = {name: place for place, name in enumerate(names)}
-    organized = {"id": "organize", "options": {"excludeByName": {}, "indexByName": order, "renameByName": names}}
-    transformations = ({"id": "merge", "options": {}}, chosen, organized)
-    return Kind("table", options, custom, transformations, format="table")
+    return Kind("table", options, custom, tuple(_side_by_side(names)), format="table")
+
+
+def lettered(panel: Panel) -> Iterator[tuple[str, Query | SqlQuery]]:
+    """The queries, by the letters that Grafana knows them by."""
+    return zip(ascii_uppercase, panel.queries, strict=False)
 
 
 def _field(panel: Panel, name: str) -> str:
     """As Grafana names the value of a query among several, and of a single one."""
-    letters = [chr(ord("A") + place) for place in range(len(panel.queries))]
-    if name not in letters:
+    if name not in [letter for letter, _ in lettered(panel)]:
         return name
-    return "Value" if len(letters) == 1 else f"Value #{name}"
+    return "Value" if len(panel.queries) == 1 else f"Value #{name}"
 
 
 def _heatmap(panel: Heatmap) -> Kind:
@@ -211,15 +214,20 @@ def _bar_chart(panel: BarChart) -> Kind:
 
 
 def _scatter(panel: Scatter) -> Kind:
-    """For each value of the label that colours a frame of its own, whose two fields are set against each other."""
-    x, y = ({"matcher": {"id": "byName", "options": title}} for title in (panel.x_title, panel.y_title))
+    """One frame: the first field is set against each of the others, which have values in rows of their own."""
+    names = {
+        _field(panel, letter): query.legend or panel.x_title
+        for letter, query in lettered(panel)
+        if isinstance(query, Query)
+    }
     options = {
         "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": True},
         "mapping": "auto",
-        "series": [{"x": x, "y": y}],
+        "series": [{"x": {"matcher": {"id": "byName", "options": panel.x_title}}}],
         "tooltip": {"mode": "single", "sort": "none"},
     }
     custom = {
+        "axisLabel": panel.y_title,
         "axisPlacement": "auto",
         "fillOpacity": 70,
         "hideFrom": _VISIBLE,
@@ -229,16 +237,20 @@ def _scatter(panel: Scatter) -> Kind:
         "scaleDistribution": _LINEAR,
         "show": "points",
     }
-    names = {"Value #A": panel.x_title, "Value #B": panel.y_title}
-    transformations: tuple[Json, ...] = (
-        {"id": "merge", "options": {}},
-        {"id": "organize", "options": {"excludeByName": {}, "indexByName": {}, "renameByName": names}},
-        {
-            "id": "partitionByValues",
-            "options": {"fields": [panel.colour_by], "keepFields": False, "naming": {"asLabels": False}},
-        },
-    )
-    return Kind("xychart", options, custom, transformations, format="table", colours="palette-classic")
+    across = {
+        "matcher": {"id": "byName", "options": panel.x_title},
+        "properties": [{"id": "custom.axisLabel", "value": panel.x_title}, {"id": "unit", "value": panel.x_unit}],
+    }
+    transformations = tuple(_side_by_side(names))
+    return Kind("xychart", options, custom, transformations, "table", "palette-classic", (across,))
+
+
+def _side_by_side(names: Mapping[str, str]) -> Iterator[Json]:
+    """Rows with the same labels are one row; of it these fields, in this order."""
+    yield {"id": "merge", "options": {}}
+    yield {"id": "filterFieldsByName", "options": {"include": {"names": list(names)}}}
+    order = {name: place for place, name in enumerate(names)}
+    yield {"id": "organize", "options": {"excludeByName": {}, "indexByName": order, "renameByName": dict(names)}}
 
 
 def _text(panel: Text) -> Kind:

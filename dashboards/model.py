@@ -231,12 +231,11 @@ class BarChart(Panel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scatter(Panel):
-    """Points: the first query's value against the second's, of series with the same labels, coloured by one of them."""
+    """Points: the first query's values across, those of the others with the same labels up, a colour for each query."""
 
     x_title: str = ""
     y_title: str = ""
     x_unit: Unit = Unit.NUMBER
-    colour_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ its tokens per second count prompt and output tokens and its P99 is that of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from alerts import promql
+from exporters.schema import FRAMEWORKS
 
 Figures = Mapping[str, Sequence[float]]
 
@@ -33,20 +34,24 @@ SETTING = (
 )
 
 
-def points(values: Figures | None = None) -> str:
+def points(values: Figures | None = None, frameworks: Iterable[str] = FRAMEWORKS) -> str:
     """The figures of each framework by requests at once, or without figures these numbers; while switched on."""
     every = [
         _point(framework, n, n if values is None else values[framework][i])
-        for framework in TOKENS_PER_SECOND
+        for framework in frameworks
         for i, n in enumerate(AT_ONCE)
     ]
     is_on = promql.binary(promql.call("vector", promql.variable("reference")), "==", "1")
     return promql.binary(promql.first_of(*every), "and", is_on, on=())
 
 
+def name_of(framework: str) -> str:
+    return f"{framework}, {WORD}"
+
+
 def _point(framework: str, at_once: int, value: float) -> str:
     of = promql.call("vector", promql.number(value))
-    named = promql.labelled(of, "framework", f"{framework}, {WORD}")
+    named = promql.labelled(of, "framework", name_of(framework))
     return promql.labelled(promql.labelled(named, "server", f"at {at_once}"), "at_once", band_name(at_once))
 
 

@@ -112,12 +112,13 @@ def _state() -> str:
 
 
 _INFO = ("model", "role", "engine", *schema.SERVER_INFO_LABELS)
+_TITLES = {"tp": "TP", "pp": "PP", "dp": "DP", "kv_cache_dtype": "KV cache dtype"}
 _WHAT_IT_IS = (
     Table(
         title="What it says of itself",
         description="Version, model and configuration, as far as the server tells them. Empty while it is down.",
         queries=(Query(ask.max_by(_INFO, ask.gauge("llm_server_info"))),),
-        columns=tuple(Column(label, label.replace("_", " ").capitalize()) for label in _INFO),
+        columns=tuple(Column(label, _TITLES.get(label, label.replace("_", " ").capitalize())) for label in _INFO),
         width=24,
         height=5,
     ),

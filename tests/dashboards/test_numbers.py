@@ -159,13 +159,17 @@ def test_bars_show_what_a_server_made_at_about_so_many_requests_at_once(grafana:
 
 def test_points_stand_at_the_concurrency_of_each_server_beside_the_reference(grafana: Grafana) -> None:
     title = "Tokens per second against concurrency"
+    legends = {t["legendFormat"]: t["refId"] for t in one(FRAMEWORKS, title)["targets"]}
     found = grafana.panel(FRAMEWORKS, title, **HERE)
-    x, y = (by(found[letter], "framework", "server") for letter in "AB")
-    assert (x["vllm half"], y["vllm half"]) == pytest.approx((16, 400))
-    assert (x["vllm, reference estimate at 64"], y["vllm, reference estimate at 64"]) == (64, 18_400)
-    assert len([key for key in y if "reference" in key]) == 12
+    across, up = by(found["A"], "framework", "server"), by(found[legends["vllm"]], "framework", "server")
+    assert (across["vllm half"], up["vllm half"]) == pytest.approx((16, 400))
+    assert found[legends["sglang"]] == []
+    figures = by(found[legends["sglang, reference estimate"]], "framework", "server")
+    place = "sglang, reference estimate at 64"
+    assert (across[place], figures[place], len(figures)) == (64, 21_600, 3)
     hidden = grafana.panel(FRAMEWORKS, title, **HERE, reference=["0"])
     assert set(by(hidden["A"], "server")) == {"half", "full"}, "nothing runs at the third"
+    assert hidden[legends["sglang, reference estimate"]] == []
 
 
 def test_power_and_errors_of_gpus_come_from_counters(grafana: Grafana) -> None:

@@ -311,15 +311,16 @@ def _state(panel: Panel, value: float) -> charts.State:
 
 
 def _scatter(panel: model.Scatter, room: _Room) -> Drawing:
-    across, up = room.source.series(panel)[:2]
-    values = {_identity(each.labels): each.last for each in up if each.points}
-    groups: dict[str, list[charts.Pair]] = {}
-    for each in across:
-        if each.points and (other := values.get(_identity(each.labels))) is not None:
-            groups.setdefault(each.labels.get(panel.colour_by, ""), []).append(charts.Pair(each.last, other))
+    across, *up = room.source.series(panel)
+    places = {_identity(each.labels): each.last for each in across if each.points}
+    groups: dict[str, tuple[charts.Pair, ...]] = {}
+    for query, found in zip(panel.queries[1:], up, strict=True):
+        pairs = ((places.get(_identity(each.labels)), each.last) for each in found if each.points)
+        if known := tuple(charts.Pair(x, y) for x, y in pairs if x is not None):
+            groups[query.legend if isinstance(query, model.Query) else ""] = known
     if not groups:
         return EMPTY
-    drawn = tuple(charts.Group(name, tuple(pairs)) for name, pairs in sorted(groups.items()))
+    drawn = tuple(charts.Group(name, pairs) for name, pairs in sorted(groups.items()))
     x, y = charts.Measure(panel.x_title, unit_of(panel.x_unit)), charts.Measure(panel.y_title, unit_of(panel.unit))
     return room.drawn(charts.Scatter(panel.title, x, y, drawn, size=room.size(groups)))
 
