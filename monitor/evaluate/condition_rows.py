@@ -20,6 +20,7 @@ from alerts.conditions.rows import Key, Minute, MinuteRows, Reading, SeriesRows,
 from exporters.observation import Labels, Observation, labels
 from exporters.schema import METRICS, Scope
 from monitor.evaluate.ourselves import target_labels
+from monitor.evaluate.plausible import MOST, counted, plausible
 from monitor.fleet import Fleet
 from monitor.history import tables
 from monitor.history.cells import Columns
@@ -101,8 +102,8 @@ class ConditionRows:
             self._know(connection)
             since = first_minute if self._read_until is None else max(first_minute, self._read_until - _AGAIN)
             self._take(connection, [Span(Tier.MINUTE, since // MINUTE * MINUTE, at)])
-            hours = range((at - reach) // HOUR * HOUR, first_minute, HOUR)
-            missing = [h for h in hours if h not in self._hours()]
+            known, hours = self._hours(), range((at - reach) // HOUR * HOUR, first_minute, HOUR)
+            missing = [h for h in hours if h not in known]
             self._take(connection, [Span(Tier.HOUR, h, h + HOUR) for h in missing])
         self._forget((at - reach) // HOUR * HOUR, first_minute)
         self._read_until = at
@@ -181,8 +182,9 @@ def _minutes(scope: Scope, rows: Columns, known: Mapping[int, tuple[float, ...]]
     counters: list[dict[Key, float]] = [{} for _ in rows["start"]]
     for column in _COLUMNS[scope]:
         if isinstance(column, GaugeColumns):
-            for row in np.flatnonzero(~np.isnan(rows[column.average])).tolist():
-                reading = Reading(float(rows[column.average][row]), float(rows[column.maximum][row]))
+            average, most = plausible(rows[column.average]), plausible(rows[column.maximum])
+            for row in np.flatnonzero(~np.isnan(average) & ~np.isnan(most)).tolist():
+                reading = Reading(float(average[row]), float(most[row]))
                 gauges[row][_key(column.metric.name, column.label)] = reading
         else:
             for row, more in _counted(column, rows, known):
@@ -199,12 +201,13 @@ def _counted(
 ) -> Iterator[tuple[int, dict[Key, float]]]:
     name, values = column.metric.name, rows[column.name]
     if isinstance(column, CounterColumn):
-        for row in np.flatnonzero(~np.isnan(values)).tolist():
+        for row in np.flatnonzero(~np.isnan(counted(values))).tolist():
             yield row, {_key(name, column.label): float(values[row])}
         return
     for row, value in enumerate(values):
         if value is not None and isinstance(column, OpenCounterColumn):
-            yield row, {_key(name, label): float(many) for label, many in json.loads(value).items()}
+            told = json.loads(value).items()
+            yield row, {_key(name, label): float(many) for label, many in told if 0 <= many <= MOST}
         elif value is not None:
             yield row, _summed(name, value, known)
 
@@ -213,7 +216,8 @@ def _summed(name: str, value: bytes, known: Mapping[int, tuple[float, ...]]) -> 
     parts = decode(value, known)
     found = {key(f"{name}_count"): sum(part.count for part in parts)}
     sums = [part.sum for part in parts if part.sum is not None]
-    return found | ({key(f"{name}_sum"): sum(sums)} if len(sums) == len(parts) else {})
+    total = {key(f"{name}_sum"): sum(sums)} if len(sums) == len(parts) else {}
+    return {of: many for of, many in (found | total).items() if 0 <= many <= MOST}
 
 
 def _key(metric: str, label: str) -> Key:

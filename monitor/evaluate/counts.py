@@ -113,9 +113,13 @@ class Counter:
 
 
 def _whole(counts: Counts, length: int) -> Counts:
-    """With minutes that no row could be read of: of hours that reach over an end of the window."""
+    """With minutes that no row could be read of: of hours that reach over an end of the window.
+
+    If fewer are unfinished at its end than at its beginning, none vanished.
+    """
     missing = length / MINUTE - counts.minutes - counts.minutes_excluded
-    return replace(counts, minutes=counts.minutes + missing, minutes_unknown=counts.minutes_unknown + missing)
+    minutes, unknown = counts.minutes + missing, counts.minutes_unknown + missing
+    return replace(counts, unknown=max(0.0, counts.unknown), minutes=minutes, minutes_unknown=unknown)
 
 
 _COUNTED = ("indicator", "select", "group_by", "maintenance")

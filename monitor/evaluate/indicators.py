@@ -24,6 +24,7 @@ from alerts.slo.spec import LatencyBelow, Slo, TimeSlices
 from alerts.slo.thresholds import REACH
 from exporters.schema import PHASES
 from monitor.evaluate.members import Members
+from monitor.evaluate.plausible import counted
 from monitor.history.cells import Columns
 from monitor.history.columns import STORED, GaugeColumns
 from monitor.history.packed import Floats, Ints, Merged, add_up
@@ -167,10 +168,10 @@ class Available(Judge):
 
     def count(self, rows: Rows) -> Floats:
         good, bad, unknown = (
-            sum((rows.sums(rows.columns[f"requests_finished_{r}"]) for r in of), np.zeros(rows.keys))
+            sum((rows.sums(counted(rows.columns[f"requests_finished_{r}"])) for r in of), np.zeros(rows.keys))
             for of in (GOOD, BAD, UNKNOWN)
         )
-        bad += rows.sums(np.array([_added(text) for text in rows.columns[_REJECTED]], np.float64))
+        bad += rows.sums(counted(np.array([_added(text) for text in rows.columns[_REJECTED]], np.float64)))
         unknown += rows.sums(self._vanished(rows))
         return np.array([good, bad, unknown, bad])
 

@@ -15,6 +15,7 @@ from exporters.schema import Scope
 from monitor.evaluate import presence
 from monitor.evaluate.indicators import KINDS, Rows, judge_of
 from monitor.evaluate.members import members
+from monitor.evaluate.plausible import plausible
 from monitor.evaluate.tally import FIELDS, Cells, Tally, cells_of, nothing
 from monitor.history import tables
 from monitor.history.cells import Columns
@@ -76,7 +77,8 @@ class Reader:
 
     def _scan(self, scope: Scope, spans: Sequence[Span], ids: Ints) -> Columns:
         names = self._judge.columns if scope is Scope.ENGINE else presence.COLUMNS
-        return scan(self._connection, scope, spans, names, ids)
+        found = scan(self._connection, scope, spans, names, ids)
+        return {name: plausible(column) if column.dtype.kind == "f" else column for name, column in found.items()}
 
     def _blurred(self, engines: Columns, targets: Columns, cells: Cells) -> _Blurred:
         rows = self._rows(engines, cells)

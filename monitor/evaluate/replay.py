@@ -122,6 +122,7 @@ class _Sums:
 def _clean(counts: Counts, seconds: int) -> Counts:
     """Without the dust of long sums, which must not decide at a limit."""
     rounded = {name: round(getattr(counts, name), 6) for name in ("good", "bad", "unknown", "certainly_bad")}
+    rounded["unknown"] = max(0.0, rounded["unknown"])
     return replace(counts, **rounded, minutes=seconds / MINUTE - counts.minutes_excluded)
 
 
