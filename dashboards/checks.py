@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
+from alerts.rules.files import asked_by_variable
 from alerts.rules.known import Catalogue, Expression, of_schema, problems
 from alerts.rules.model import Recording
 from alerts.rules.slo import slo_groups
 from alerts.slo.published import DEFAULT
 from alerts.slo.spec import read
-from dashboards.model import COLUMNS, Column, Dashboard, Panel, Query, SqlQuery, Table, Text, Variable
+from dashboards.model import COLUMNS, Column, Dashboard, Panel, Query, SqlQuery, Table, Text
 from dashboards.ratios import added_ratios
 
 _INTERVALS = {"rate": ("$__rate_interval",), "irate": ("$__rate_interval",),
@@ -21,8 +22,6 @@ _RANGED = re.compile(r"\b(rate|irate|increase)\(\s*[\w:]*(?:\{[^{}]*\})?\[([^\]]
 _CALLED = re.compile(r"\b(?:rate|irate|increase)\(")
 _VARIABLE = re.compile(r"\$(?:\{(\w+)[^}]*\}|([A-Za-z_]\w*))")
 _LEGEND = re.compile(r"\{\{(\w+)\}\}")
-_LABEL_VALUES = re.compile(r"label_values\((.*), (\w+)\)")
-_QUERY_RESULT = re.compile(r"query_result\((.*)\)")
 
 
 class RefusedError(Exception):
@@ -130,15 +129,8 @@ def _expressions(dashboard: Dashboard) -> Iterator[Expression]:
         if isinstance(annotation.query, Query):
             yield Expression(f"{dashboard.uid}: {annotation.name}", annotation.query.expr)
     if not dashboard.is_sql:
-        yield from (Expression(f"{dashboard.uid}: ${v.name}", expr) for v in dashboard.variables for expr in _of(v))
-
-
-def _of(variable: Variable) -> Iterator[str]:
-    """What a variable asks, its label among it."""
-    if match := _LABEL_VALUES.fullmatch(variable.query):
-        yield f"group by ({match[2]}) ({match[1]})"
-    elif match := _QUERY_RESULT.fullmatch(variable.query):
-        yield match[1]
+        asked = ((v.name, asked_by_variable(v.query)) for v in dashboard.variables)
+        yield from (Expression(f"{dashboard.uid}: ${name}", expr) for name, expr in asked if expr)
 
 
 @cache

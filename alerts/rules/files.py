@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from alerts import promql
 from alerts.rules.known import Expression
+
+_LABEL_VALUES = re.compile(r"label_values\((.*), *(\w+)\)")
+_QUERY_RESULT = re.compile(r"query_result\((.*)\)")
 
 
 def expressions(name: str, content: object) -> list[Expression]:
@@ -38,8 +43,17 @@ def _of_panels(name: str, content: object, path: str = "") -> Iterator[Expressio
     if isinstance(content, dict):
         if isinstance(expression := content.get("expr"), str):
             yield Expression(f"{name}: {path}", expression)
+        if isinstance(query := content.get("query"), str) and (expression := asked_by_variable(query)):
+            yield Expression(f"{name}: {path}", expression)
         for key, value in content.items():
             yield from _of_panels(name, value, f"{path}.{key}" if path else str(key))
     elif isinstance(content, list):
         for i, value in enumerate(content):
             yield from _of_panels(name, value, f"{path}[{i}]")
+
+
+def asked_by_variable(query: str) -> str:
+    """What Grafana's `label_values` or `query_result` asks, as PromQL; empty where it is neither."""
+    if match := _LABEL_VALUES.fullmatch(query):
+        return promql.aggregate("group", (match[2],), match[1])
+    return match[1] if (match := _QUERY_RESULT.fullmatch(query)) else ""

@@ -102,6 +102,22 @@ def test_a_recorded_series_is_known_where_a_rule_of_the_files_makes_it() -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("query", "line"),
+    [
+        ("label_values(llm_upp, server)", "llm_upp: no metric of the schema; did you mean `llm_up`?"),
+        ("label_values(llm_up, sever)", "no label `sever` of the schema; did you mean `server`?"),
+        ("query_result(group by (node) (llm_upp))", "llm_upp: no metric of the schema; did you mean `llm_up`?"),
+    ],
+)
+def test_variables_of_dashboards_are_read_too(query: str, line: str) -> None:
+    board = {
+        "panels": [],
+        "templating": {"list": [{"type": "query", "query": query}, {"type": "datasource", "query": "prometheus"}]},
+    }
+    assert problems(expressions("board.json", board), of_schema()) == [f"board.json: templating.list[0]: {line}"]
+
+
 def test_panels_of_dashboards_are_read_wherever_they_are_nested() -> None:
     board = {"panels": [{"panels": [{"targets": [{"expr": "llm_nothing_at_all_like_this"}]}]}]}
     (line,) = problems(expressions("board.json", board), of_schema())
