@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.deploy.compose import Service, in_order, seconds
+from tests.deploy.compose import Service, seconds
 from tests.deploy.stage import Stage
 from tests.end_to_end.processes import ROOT
 
@@ -125,9 +125,10 @@ class Stack:
 
 
 @contextmanager
-def running(stack: Stack, without: tuple[str, ...]) -> Iterator[Stack]:
+def running(stack: Stack, services: Sequence[Service]) -> Iterator[Stack]:
+    """One after the other; nothing is left of them."""
     try:
-        for service in in_order(stack.services, without):
+        for service in services:
             stack.start(service)
         yield stack
     finally:

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -126,9 +127,12 @@ def stage() -> Iterator[Stage]:
 
 
 def _need_root() -> None:
-    if os.geteuid() == 0:
-        return
-    message = "containers are run in namespaces that only root may make"
+    if os.geteuid() != 0:
+        _cannot("only root may make the namespaces that they need")
+
+
+def _cannot(why: str) -> NoReturn:
+    message = f"*** no containers can be run here: {why}"
     if os.environ.get("CI") == "true":
         pytest.fail(message)
     pytest.skip(message)
@@ -138,7 +142,7 @@ def _ready(process: subprocess.Popen[bytes], work: Path) -> subprocess.Popen[byt
     def looked() -> bool:
         assert process.stderr is not None
         if process.poll() is not None:
-            pytest.fail(f"*** no containers can be run here: {process.stderr.read().decode()}")
+            _cannot(process.stderr.read().decode())
         return Path(f"/proc/{process.pid}/root{work}/ready").exists()
 
     until(looked)

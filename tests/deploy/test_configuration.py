@@ -15,6 +15,7 @@ from exporters.config import Config
 from exporters.loader import load
 from inferwatch.watched import Watched
 from monitor.config import MonitorConfig
+from tests.deploy.compose import services
 from tests.end_to_end.processes import ROOT
 from tests.servers.server import ran
 from tests.services import require
@@ -71,6 +72,25 @@ def test_the_monitor_takes_its_configuration(tmp_path: Path) -> None:
     loaded = load(tmp_path / "inferwatch.yml", MonitorConfig)
     assert loaded.prometheus is not None
     assert loaded.alertmanager.bearer_token_file == tmp_path / "webhook_token"
+
+
+def test_grafana_finds_what_it_is_provisioned_with() -> None:
+    generated = ROOT / "dashboards" / "generated"
+    grafana, postgres = services()["grafana"], text("postgres/10-roles.sh")
+    targets = {volume.source: volume.target for volume in grafana.volumes}
+    sources = yaml.safe_load((generated / "provisioning/datasources/inferwatch.yml").read_text(encoding="utf-8"))
+    by_type = {source["type"]: source for source in sources["datasources"]}
+    assert by_type["prometheus"]["url"] == "http://prometheus:9090"
+    database = by_type["grafana-postgresql-datasource"]
+    assert (database["url"], database["jsonData"]["database"]) == ("postgres:5432", "inferwatch")
+    assert f"CREATE ROLE {database['user']} LOGIN" in postgres
+    assert database["secureJsonData"]["password"] == "$__file{/run/secrets/postgres_password}"
+    assert targets["secrets-grafana"] == "/run/secrets"
+    (provider,) = yaml.safe_load((generated / "provisioning/dashboards/inferwatch.yml").read_text())["providers"]
+    folder = targets["./dashboards/generated/dashboards"]
+    assert provider["options"]["path"] == folder
+    home = grafana.content["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (generated / "dashboards" / home.removeprefix(f"{folder}/")).is_file()
 
 
 def made(folder: Path) -> dict[str, str]:

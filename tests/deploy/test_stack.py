@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.deploy.compose import services
+from tests.deploy.compose import in_order, services
 from tests.deploy.conftest import Built
 from tests.deploy.stack import Stack, running
 from tests.end_to_end.processes import ROOT, until
@@ -81,7 +81,7 @@ def world(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
     with ExitStack() as server:
         with built.stage.network():
             server.enter_context(serving(vllm(VLLM, "1-mid10"), 8000))
-        with running(stack, LEFT_OUT):
+        with running(stack, in_order(stack.services, LEFT_OUT)):
             yield World(stack, server)
 
 
