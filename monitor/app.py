@@ -30,9 +30,12 @@ from monitor.evaluate.watch import Watch
 from monitor.fleet import Fleet
 from monitor.head import AnswersHead
 from monitor.history.ask import History
+from monitor.page.charts.artist import Artist
+from monitor.page.explorer import Explorer
+from monitor.page.explorer import router as explorer_router
 from monitor.page.judged import Judged
 from monitor.page.judged import router as judged_router
-from monitor.page.routes import PAGES
+from monitor.page.routes import HISTORY_PAGE, PAGES
 from monitor.page.routes import router as page_router
 from monitor.recorder import Recorder
 
@@ -59,10 +62,12 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     `sidecars` are those that a Prometheus is to scrape.
     """
     inner = None if sidecar is None else sidecar_app.create_app(sidecar)
+    artist = Artist()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            stack.callback(artist.close)
             if inner is not None:
                 await stack.enter_async_context(inner.router.lifespan_context(inner))
             if recorder is not None:
@@ -85,6 +90,7 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     own = partial(_own_metrics, recorder, alerts, watch, node or socket.gethostname(), build_info=sidecar is None)
     _add_own(app, own, sidecar)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
+    pages = (HISTORY_PAGE,) if alerts is None or watch is None else PAGES
     history_problems = partial(_history_problems, recorder, alerts, watch)
     page = page_router(
         fleet,
@@ -94,9 +100,10 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
         debug_path=None if inner is None else "/debug",
         problems=history_problems,
         source_problems=source_problems,
-        pages=() if alerts is None or watch is None else PAGES,
+        pages=pages,
     )
     app.include_router(page)
+    app.include_router(explorer_router(Explorer(history, artist, clock, pages)))
     if alerts is not None and watch is not None:
         judged = Judged(lambda: watch.told, alerts, lambda: [*history_problems(), *source_problems().values()], clock)
         app.include_router(judged_router(judged))

@@ -22,7 +22,8 @@ from monitor.page.server_view import server_view
 from monitor.page.trends import GPUS, Asks, Trends
 
 REFRESH_SECONDS = 5
-PAGES = (("/slos", "Objectives"), ("/alerts", "Alerts"))
+HISTORY_PAGE = ("/history", "History")
+PAGES = (("/slos", "Objectives"), ("/alerts", "Alerts"), HISTORY_PAGE)
 RELOAD_SECONDS = 15
 """Without JavaScript the whole page is loaded again."""
 _COMPRESS_FROM = 1000
@@ -39,7 +40,7 @@ CONTENT_SECURITY_POLICY = "; ".join((
     "img-src 'self'",
     "connect-src 'self'",
     "base-uri 'none'",
-    "form-action 'none'",
+    "form-action 'self'",
     "frame-ancestors 'none'",
 ))  # fmt: skip
 _HEADERS = {

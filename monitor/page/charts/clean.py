@@ -52,9 +52,15 @@ def _clean(element: ET.Element, prefix: str) -> None:
     said = element.get("aria-label")
     element.attrib = {k: _value(k, v, prefix) for k, v in element.attrib.items() if _kept(name, k)}
     if said is not None and name != "svg":
-        title = ET.Element(f"{{{_NAMESPACE}}}title")
-        title.text = said
-        element.insert(0, title)
+        _tell(element, said)
+
+
+def _tell(element: ET.Element, said: str) -> None:
+    """Also where there is nothing to be seen: Vega leaves out what is transparent."""
+    title = ET.Element(f"{{{_NAMESPACE}}}title")
+    title.text = said
+    element.insert(0, title)
+    element.set("pointer-events", "all")
 
 
 def _kept(element: str, attribute: str) -> bool:
