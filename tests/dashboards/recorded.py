@@ -4,7 +4,7 @@ tells them, and so do GPUs, rules and processes made up by hand beside them."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -51,10 +51,16 @@ _HISTOGRAM = ("_bucket", "_sum", "_count")
 
 
 def scrapes(folder: Path, start: int) -> list[Scrape]:
-    before, after = read_by_a_sidecar(folder)
-    before, after = [*before, *_beside(0)], [*after, *_beside(MINUTES * 60)]
+    told = zip(read_by_a_sidecar(folder), (0, MINUTES * 60), strict=True)
+    before, after = ([*_of_servers(page), *_beside(seconds)] for page, seconds in told)
     first = {(s.name, s.labels): s.value for s in before}
     return [Scrape(start + i * EVERY, [_at(s, first, i / STEPS) for s in after]) for i in range(STEPS + 1)]
+
+
+def _of_servers(page: Iterable[Sample]) -> Iterator[Sample]:
+    """Without what the sidecar says of itself, but for who it is: that is made up beside."""
+    made_up = {m.name for m in schema.METRICS.values() if m.scope is schema.Scope.SELF} - {"inferwatch_build_info"}
+    return (sample for sample in page if sample.name not in made_up)
 
 
 def _at(sample: Sample, first: Mapping[tuple[str, tuple[tuple[str, str], ...]], float], share: float) -> Sample:
