@@ -41,6 +41,8 @@ from exporters.schema import FRAMEWORKS, METRICS, ROLES
 _TEMPLATE = re.compile(r"\{\{ (?:\$labels\.(\w+)|\$value \| humanizePercentage) \}\}")
 _UNIQUE, _NOT_EMPTY = Field(json_schema_extra={"uniqueItems": True}), Field(json_schema_extra={"minItems": 1})
 _MOST_REQUESTS = 10**9
+_ENOUGH_REQUESTS, _ENOUGH_GAPS = 100, 10_000
+"""The gaps are those of about a hundred answers."""
 _CLOSED = {"framework": FRAMEWORKS, "role": ROLES}
 """Labels whose values are known: any other would select nothing, and nothing would ever alert."""
 
@@ -224,8 +226,13 @@ class Slo(Section):
 
     @property
     def minimum(self) -> int:
-        default = 0 if self.indicator.slices else 100
-        return default if self.minimum_requests is None else self.minimum_requests
+        """Of gaps where these are counted: one long answer has thousands, and a hundred are half a short one."""
+        if self.minimum_requests is not None:
+            return self.minimum_requests
+        if self.indicator.slices:
+            return 0
+        is_gaps = self.indicator.latency is not None and self.indicator.latency.phase == "itl"
+        return _ENOUGH_GAPS if is_gaps else _ENOUGH_REQUESTS
 
     @property
     def counts_outage(self) -> bool:

@@ -115,6 +115,13 @@ def test_both_spellings_of_a_bound_are_the_same_bound(tmp_path: Path) -> None:
         expect(tmp_path, rules(tmp_path), spelled, asked)
 
 
+def test_one_slow_answer_at_night_is_thousands_of_slow_gaps_and_too_few_all_the_same(tmp_path: Path) -> None:
+    slow_gaps = Engine().latencies("itl", [(20, {0.05: 0}), (4, {0.4: 1000}), (40, {0.05: 0})])
+    alerts(tmp_path, rules(tmp_path, "0.1s", "itl"), slow_gaps, {22: [], 25: [], 40: []})
+    told = rules(tmp_path, "0.1s", "itl", minimum_requests="100")
+    alerts(tmp_path, told, slow_gaps, {22: [PAGE]})
+
+
 @pytest.mark.parametrize(
     ("choice", "total", "bad", "unknown"), [("exclude", 3000.0, 300.0, 3000.0), ("bad", 6000.0, 3300.0, 3000.0)]
 )
