@@ -120,8 +120,10 @@ def _beside(seconds: int) -> Iterator[Sample]:
     for number in range(4):
         yield from _gpu(number, seconds)
     for metric in schema.METRICS.values():
-        if metric.scope is schema.Scope.SELF and metric.name != "inferwatch_build_info":
+        if metric.scope is schema.Scope.SELF and metric.name not in ("inferwatch_build_info", "inferwatch_gpu_finding"):
             yield from _of(metric, (("node", NODE),), seconds)
+    lost = (("node", NODE), ("uuid", "GPU-3"), ("reason", "gpu_lost"), ("severity", "error"))
+    yield Sample("inferwatch_gpu_finding", lost, 1.0)
     probed = (("node", NODE), ("server", "vllm"))
     for metric in schema.of_prefix("llm_probe_"):
         yield from _of(metric, probed, seconds)
@@ -142,16 +144,31 @@ def _gpu(number: int, seconds: int) -> Iterator[Sample]:
             yield from _of(metric, of, seconds)
 
 
-VALUES = {"gpu_memory_used_bytes": 60e9, "gpu_memory_total_bytes": 80e9, "gpu_energy_joules_total": 500.0}
-"""Of counters what they rise by in a second."""
+VALUES = {
+    "gpu_memory_used_bytes": 60e9,
+    "gpu_memory_total_bytes": 80e9,
+    "gpu_energy_joules_total": 500.0,
+    "gpu_power_watts": 490.0,
+    "gpu_power_limit_watts": 700.0,
+    "gpu_temperature_celsius": 61.0,
+    "gpu_clock_hertz": 1.755e9,
+    "gpu_pcie_bytes_total": 2e9,
+    "gpu_nvlink_bytes_total": 30e9,
+    "gpu_throttled_seconds_total": 0.02,
+    "inferwatch_history_lag_seconds": 70.0,
+    "inferwatch_history_size_bytes": 250e6,
+    "inferwatch_gpu_read_duration_seconds": 0.012,
+}
+"""Of counters what they rise by in a second; of all others it is one in five minutes."""
+_SELDOM = 1 / 300
 
 
 def _of(metric: schema.Metric, labels: tuple[tuple[str, str], ...], seconds: int) -> Iterator[Sample]:
-    value = VALUES.get(metric.name, 0.5 if metric.is_ratio else 1.0)
+    rises = metric.type is schema.Type.COUNTER
+    value = VALUES.get(metric.name, _SELDOM if rises else 0.5 if metric.is_ratio else 1.0)
     more = [(label, metric.values.get(label, ("1",))) for label in metric.labels]
     for each in _combined(more):
-        of_it = value * seconds / (1 if metric.name in VALUES else 600) if metric.type is schema.Type.COUNTER else value
-        yield Sample(metric.name, (*labels, *each), of_it)
+        yield Sample(metric.name, (*labels, *each), value * seconds if rises else value)
 
 
 def _combined(labels: list[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[tuple[str, str], ...]]:

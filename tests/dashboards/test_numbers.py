@@ -173,9 +173,9 @@ def test_points_stand_at_the_concurrency_of_each_server_beside_the_reference(gra
 
 
 def test_power_and_errors_of_gpus_come_from_counters(grafana: Grafana) -> None:
-    """Three answer, 500 W each; an XID event in ten minutes at each, of fifteen that are shown."""
+    """Three answer, 500 W each; an XID event in five minutes at each, of fifteen that are shown."""
     assert only(grafana.asked(one(GPUS, "Power", "stat"), GPUS, node=["node-a"])["A"]) == pytest.approx(1500)
-    assert only(grafana.panel(GPUS, "XID events", node=["node-a"])["A"]) == pytest.approx(3 * RANGE / 600)
+    assert only(grafana.panel(GPUS, "XID events", node=["node-a"])["A"]) == pytest.approx(3 * RANGE / 300)
     found = grafana.asked(one(GPUS, "GPUs", "stat"), GPUS, node=["node-a"])
     assert (only(found["A"]), only(found["B"])) == (3, 1)
     assert only(grafana.panel(GPUS, "Without a server", node=["node-a"])["A"]) == 2, "the lost one serves nobody either"
