@@ -26,6 +26,8 @@ _TOKENS = "sum(prompt_tokens) + sum(generation_tokens)"
 _JOULES = "sum(coalesce(energy_joules, power_watts * covered_seconds))"
 _KWH = f"{_JOULES} / 3600000"
 _GPU_HOURS = "sum(covered_seconds) / 3600"
+_LONGEST_STEP = 36 * 3600
+"""More than from one day to the next. Of a window in which nothing is known there is no row, so no null either."""
 _WINDOWS = "A window shows once it is over and ten minutes have passed."
 _ALL_GPUS = "Of all GPUs of the history, whatever framework and model are chosen."
 
@@ -41,6 +43,7 @@ def _lines(title: str, description: str, unit: Unit, query: SqlQuery, width: int
         height=9,
         minimum=0,
         maximum=1 if unit is Unit.RATIO else None,
+        longest_step=_LONGEST_STEP,
         looks=parts.FRAMEWORK_LOOKS if width < 12 else (),
     )
 
@@ -142,6 +145,7 @@ def _slowest() -> TimeSeries:
         unit=Unit.SECONDS,
         queries=(sql.united(pieces),),
         looks=(Look("^at least$", line=Line.DOTTED), Look("^at most$", line=Line.DOTTED)),
+        longest_step=_LONGEST_STEP,
         width=12,
         height=9,
         minimum=0,

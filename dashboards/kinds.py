@@ -81,6 +81,7 @@ def _time_series(panel: TimeSeries) -> Kind:
         "spanNulls": False,
         "stacking": {"group": "A", "mode": "normal" if panel.is_stacked else "none"},
         "thresholdsStyle": {"mode": "line" if panel.limits_drawn else "off"},
+        **({"insertNulls": panel.longest_step * 1000} if panel.longest_step else {}),
     }
     legend = {
         "calcs": list(panel.legend_values),

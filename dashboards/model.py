@@ -172,6 +172,8 @@ class TimeSeries(Panel):
     limits_drawn: bool = False
     """Thresholds as lines."""
     legend_values: tuple[str, ...] = ("last", "max")
+    longest_step: int = 0
+    """Seconds; a line ends where the next value comes later than that. 0: where one is null, as Prometheus tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from dashboards.history import dashboard
 from dashboards.model import Panel, SqlQuery, Table, TimeSeries
 from monitor.history.database import open_database, sqlite_url
+from tests.dashboards.panels import JSON, panels
 from tests.dashboards.previews import months
 from tests.dashboards.previews.grafana_sql import Chosen, answer, dialect, expanded, rows
 from tests.dashboards.previews.months import AWAY, DAY, DAYS, HOUR, SERVERS, START, UNTIL, UPGRADED
@@ -96,6 +97,16 @@ def test_a_day_without_a_monitor_is_a_gap_and_no_zero(history: Engine, title: st
     found = {moment(row["time"]) for row in asked(history, title)}
     assert len(found) == DAYS - 1
     assert START + AWAY * DAY not in found
+
+
+def test_grafana_ends_a_line_where_a_day_is_missing() -> None:
+    """From a day to the one after the next are 48 hours."""
+    for panel in PANELS.values():
+        if isinstance(panel, TimeSeries) and not panel.bars:
+            assert 24 * HOUR < panel.longest_step < 48 * HOUR
+    drawn = [p for p in panels(JSON["dashboards/history.json"]) if p["type"] == "timeseries"]
+    told = {p["fieldConfig"]["defaults"]["custom"].get("insertNulls") for p in drawn}
+    assert told == {None, 36 * HOUR * 1000}
 
 
 def test_tokens_of_a_day_are_those_of_all_minutes_and_servers_of_a_framework(history: Engine) -> None:
