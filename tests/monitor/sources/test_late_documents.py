@@ -21,7 +21,7 @@ from tests.exporters.servers import Handler, pages, response, serving
 JSON = "application/json"
 NOW = 1_800_000_000.0
 FAILS = response(status=500)
-FINISHED, GENERATED = ("llm_requests_finished_total", "unknown"), ("llm_generation_tokens_total", "")
+FINISHED, GENERATED = "llm_requests_finished_total", ("llm_generation_tokens_total", "")
 
 
 class Watched:
@@ -83,7 +83,7 @@ async def counted_by_triton(
             answers["/v2/models/stats"] = document
             await server.read()
         await server.aclose()
-    return server.reasons, set(server.counted(FINISHED))
+    return server.reasons, set(server.counted((FINISHED, "stop")))
 
 
 async def test_the_requests_of_a_life_that_come_to_light_late_are_a_base_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ async def test_what_follows_statistics_without_a_record_counts_in_full() -> None
         await server.aclose()
     assert server.reasons == [["no_records_yet"], []]
     assert server.counted(GENERATED) == [21, 21]
-    assert server.counted(FINISHED) == [1, 1]
+    assert server.counted((FINISHED, "unknown")) == [1, 1]
     assert server.counted(("llm_prefix_cache_hit_tokens_total", "")) == [0, 0]
     assert server.counted(("llm_prompt_tokens_total", "")) == [0, 0]
     assert [row.generation_tokens_per_second for row in server.rows()] == [21 / 15, 21 / 15]
