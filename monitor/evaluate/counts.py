@@ -3,7 +3,8 @@
 Hours are read where they come to the same as their minutes, and minutes elsewhere: at the ends of a window, in hours
 that are not rolled up yet, and where a server was down, restarted or had requests waiting before its clock. Of hours
 whose minutes are gone these things are told as well as an hour can. Hours that are over are remembered, and looked up
-again after `_REMEMBERED_SECONDS`, in case something came late.
+again in case something came late and nobody saw its mark: the older, the seldomer, since a server at which requests
+always wait makes every hour one of minutes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from monitor.history.tables import Tier
 from monitor.history.trouble import explained
 
 _REMEMBERED_SECONDS = HOUR
+"""At least."""
+_SHARE_OF_AGE = 1 / 24
 
 
 @dataclass(slots=True)
@@ -74,7 +77,7 @@ class Counter:
             asked = Reader(connection, slo)
             since, until = edges[0], edges[-1]
             due = stale(connection, Tier.HOUR, _hour(since), until)
-            kept = self._still_kept(asked, due)
+            kept = self._still_kept(asked, due, until)
             wanted = set(range(_hour(since), until, HOUR))
             cut = {_hour(edge) for edge in edges if edge % HOUR} & wanted
             by_minutes = (wanted if fine else cut | due) & wanted
@@ -85,14 +88,17 @@ class Counter:
             whole = kept.tally | counted.where(~np.isin(counted.cells.start, kept.tally.cells.start))
             return whole.where((whole.cells.start >= since) & (whole.cells.end <= until))
 
-    def _still_kept(self, asked: Reader, due: Collection[int]) -> _Kept:
+    def _still_kept(self, asked: Reader, due: Collection[int], until: int) -> _Kept:
         key = asked.slo.model_dump_json(include=set(_COUNTED))
         groups = asked.members.groups
         kept = self._kept.get(key)
         if kept is None or kept.tally.groups != groups:
             kept = self._kept[key] = _Kept(nothing(groups))
-        late = self._clock() - _REMEMBERED_SECONDS
-        kept.drop({hour for hour, at in kept.at.items() if at < late or hour in due})
+        now = self._clock()
+        late = {
+            hour for hour, at in kept.at.items() if now - at > max(_REMEMBERED_SECONDS, (until - hour) * _SHARE_OF_AGE)
+        }
+        kept.drop(late | {hour for hour in kept.at if hour in due})
         return kept
 
     def _keep(self, kept: _Kept, counted: Tally, hours: Collection[int]) -> None:

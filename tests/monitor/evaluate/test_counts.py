@@ -266,6 +266,27 @@ def test_minutes_that_come_late_are_counted(database: Engine) -> None:
     assert counter.windows(latency("ttft", 1), until, [3 * HOUR])[UNIFIED][3 * HOUR].good == 180
 
 
+def test_hours_are_looked_up_again_the_older_the_seldomer(database: Engine) -> None:
+    rows = {target("a"): up(), engine("a"): minute(counts={"ttft": (1, 0, 0, 0)})}
+    late = (START + 60 * 70, START + 47 * HOUR)
+    starts = [start for start in range(START, START + 2 * DAY, 60) if start not in late]
+    write(database, [Window(start, dict(rows)) for start in starts])
+    roll_up_all(database)
+    now = [0.0]
+    counter, until = Counter(database, clock=lambda: now[0]), START + 2 * DAY
+
+    def good() -> float:
+        return counter.windows(latency("ttft", 1), until, [2 * DAY])[UNIFIED][2 * DAY].good
+
+    assert good() == len(starts)
+    write(database, [Window(start, dict(rows)) for start in late])
+    roll_up_all(database)
+    now[0] = HOUR + 1
+    assert good() == len(starts) + 1  # the hour that ended last
+    now[0] = 2 * HOUR
+    assert good() == len(starts) + 2
+
+
 def test_eleven_small_slices_and_a_large_one_are_weighed_by_their_requests(database: Engine) -> None:
     windows = []
     for n in range(12):
