@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,22 @@ from tests.end_to_end.web import get
 from tests.servers.queried import Queried
 from tests.servers.server import answers, ran, written
 from tests.services import require
+
+_BLOCK_SECONDS = 7200
+
+
+def _by_blocks(openmetrics: Path) -> Iterator[Path]:
+    """promtool reads a whole file again for each block of its storage."""
+    blocks: dict[int, list[str]] = {}
+    with openmetrics.open() as lines:
+        for line in lines:
+            if not line.startswith("#"):
+                blocks.setdefault(int(float(line.rpartition(" ")[2]) // _BLOCK_SECONDS), []).append(line)
+    for number, part in sorted(blocks.items()):
+        file = openmetrics.with_suffix(f".{number}.om")
+        file.write_text("".join((*part, "# EOF\n")))
+        yield file
+        file.unlink()
 
 
 class Prometheus(Queried):
@@ -25,7 +42,8 @@ class Prometheus(Queried):
 
     def load(self, openmetrics: Path) -> None:
         """History from a file of samples with timestamps, ended by `# EOF`; while it is stopped."""
-        ran([require("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(openmetrics), str(self._data)])
+        for part in _by_blocks(openmetrics):
+            ran([require("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(part), str(self._data)])
 
     def target(self) -> dict[str, Any]:
         (only,) = get(f"{self.url}/api/v1/targets").json()["data"]["activeTargets"]

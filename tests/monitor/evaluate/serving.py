@@ -29,6 +29,7 @@ class Serving:
     restarts: Sequence[int] = ()
     down: Sequence[int] = ()
     """Minutes in which it does not answer."""
+    tells_latencies: bool = True
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     counts: list[float] = field(default_factory=list)
     ends: dict[str, float] = field(default_factory=dict)
@@ -79,7 +80,8 @@ class Serving:
             yield _line("llm_requests_waiting_api", own, work.waiting, at)
         for reason, many in self.ends.items():
             yield _line("llm_requests_finished_total", {**own, "reason": reason}, many, at)
-        yield from self._histogram(own, at)
+        if self.tells_latencies:
+            yield from self._histogram(own, at)
 
     def _histogram(self, own: Mapping[str, str], at: int) -> Iterator[str]:
         native = Histogram(self.bounds, tuple(sum(self.counts[: n + 1]) for n in range(len(self.counts))), 1.0)

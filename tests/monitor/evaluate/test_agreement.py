@@ -63,11 +63,13 @@ class Both:
     prometheus: Prometheus
     counter: Counter
 
-    def ratios(self, slo: Slo, kind: str, seconds: int, model: str) -> tuple[float | None, float | None]:
+    def ratios(
+        self, slo: Slo, kind: str, seconds: int, model: str, until: int = UNTIL
+    ) -> tuple[float | None, float | None]:
         """By PromQL and by SQL."""
         name = f"inferwatch:slo_{kind}_ratio:{duration(seconds)}"
-        found = self.prometheus.ask(f'{name}{{slo="{slo.name}",model="{model}"}}', time=str(UNTIL))
-        counts = self.counter.windows(slo, UNTIL, [seconds])[model, "unified"][seconds]
+        found = self.prometheus.ask(f'{name}{{slo="{slo.name}",model="{model}"}}', time=str(until))
+        counts = self.counter.windows(slo, until, [seconds])[model, "unified"][seconds]
         of = certain_ratio if kind == "certain" else bad_ratio
         return float(found[0]["value"][1]) if found else None, of(judged_of(slo, counts), slo.unknown)
 
