@@ -167,6 +167,8 @@ class Fleet:
 
     def __init__(self, stale_after: float = STALE_AFTER_SECONDS) -> None:
         self.gpus = GpuFleet(stale_after, FORGET_AFTER_SECONDS)
+        self.not_recorded: frozenset[tuple[str, str]] = frozenset()
+        """Nodes and servers whose history nobody writes."""
         self._stale_after = stale_after
         self._targets: dict[tuple[str, str], _Target] = {}
         self._lock = Lock()
@@ -211,7 +213,12 @@ class Fleet:
                 key: target for key, target in self._targets.items() if now - target.latest.at <= FORGET_AFTER_SECONDS
             }
             known = sorted(self._targets.items())
-        return [target.row(now, self._stale_after) for _, target in known]
+        return [self._told(key, target.row(now, self._stale_after)) for key, target in known]
+
+    def _told(self, key: tuple[str, str], row: ServerRow) -> ServerRow:
+        if key not in self.not_recorded:
+            return row
+        return row.model_copy(update={"findings": [*row.findings, _NOT_RECORDED]})
 
     def row(self, node: str, server: str, now: float) -> ServerRow | None:
         return next((r for r in self.rows(now) if (r.node, r.server) == (node, server)), None)
@@ -263,6 +270,16 @@ def _exported_quantile(values: Mapping[Series, float], phase: Phase, q: float) -
 def _quantile_out(estimate: float, lower: float, upper: float, window: float) -> QuantileOut:
     known = upper if math.isfinite(upper) else None
     return QuantileOut(estimate=estimate, lower=lower, upper=known, at_least=known is None, window_seconds=window)
+
+
+_NOT_RECORDED = FindingOut(
+    reason="not_recorded",
+    severity="error",
+    message="Nobody writes the history of this server.",
+    remedy="Another inferwatch writes this history and does not read this server: give this one a database of its own "
+    "(`history`), or both the same servers.",
+    detail="",
+)
 
 
 def _silent(seconds: float) -> FindingOut:

@@ -76,7 +76,7 @@ class Recorder:
         self._note_losses()
         since = self._clock() - _TELL_LOSS_SECONDS
         own = (self._troubles[of].text for of in ("history", "lease", "upkeep") if of in self._troubles)
-        now = [text for text in (*own, self._recording.standing_by) if text]
+        now = [text for text in (*own, self._recording.standing_by, self._recording.orphans_told) if text]
         now += [] if self._follower is None else self._follower.problems()
         return [*dict.fromkeys(now), *(text for at, text in self._lost if at > since)]
 
@@ -129,6 +129,7 @@ class Recorder:
     async def _record(self, observations: Sequence[Observation], gpus: Sequence[GpuObservation]) -> None:
         with self._logged("history"):
             await asyncio.to_thread(self._recording.record, observations, self._clock(), gpus)
+            self._fleet.not_recorded = frozenset((node, server) for node, server, _ in self._recording.orphans)
         self._note_losses()
 
     def _note_losses(self) -> None:

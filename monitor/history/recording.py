@@ -15,8 +15,9 @@ from exporters.observation import Observation
 from monitor.history import checkpoint, gpu_minutes
 from monitor.history.lease import LeaseLost
 from monitor.history.minutes import WINDOW_SECONDS, Event, State, Step, Window, advance
+from monitor.history.orphans import Orphans
 from monitor.history.placement import place, placements
-from monitor.history.store import Batch, RowsRefused, Store
+from monitor.history.store import Batch, Key, RowsRefused, Store
 
 log = logging.getLogger(__name__)
 
@@ -24,13 +25,9 @@ MAX_PENDING = 240
 """Closed minutes of a target or a GPU that wait while the database cannot be written; then the oldest are given up."""
 
 
-_Key = tuple[str, str, str]
-"""Node, and server or uuid; "" is the other one."""
-
-
 @dataclass(slots=True)
 class _Pending:
-    key: _Key
+    key: Key
     state: State
     windows: deque[Window] = field(default_factory=lambda: deque(maxlen=MAX_PENDING))
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MAX_PENDING))
@@ -46,7 +43,9 @@ class Recording:
     def __init__(self, store: Store, interval: float, now: float = math.inf) -> None:
         self._store = store
         self._max_step = 2 * interval
-        self._pending: dict[_Key, _Pending] = {}
+        self._pending: dict[Key, _Pending] = {}
+        self._orphans = Orphans(store)
+        self._told_of_orphans: str | None = None
         self._lock = Lock()
         self._newest = store.newest(until=now)
         self._writes = store.lease is None or store.lease.acquire()
@@ -68,6 +67,15 @@ class Recording:
         who = f" ({self._store.lease.other})" if self._store.lease.other else ""
         return f"another inferwatch{who} writes this history; this one stands by and takes over when that one ends"
 
+    @property
+    def orphans(self) -> frozenset[Key]:
+        """What this process observes and nobody writes, since another has the turn and does not observe it."""
+        return self._orphans.keys if self.standing_by else frozenset()
+
+    @property
+    def orphans_told(self) -> str | None:
+        return self._orphans.told(self._store.lease.other or "another") if self.orphans and self._store.lease else None
+
     def record(self, observations: Iterable[Observation], now: float, gpus: Iterable[GpuObservation] = ()) -> None:
         """Writes the minutes that these observations close, and those that nothing was heard of since.
 
@@ -77,6 +85,7 @@ class Recording:
         with self._lock:
             if not self._writes:
                 self._newest = self._store.newest(until=now)
+                self._look_for_orphans(observations, gpus, now)
                 return
             for observation in observations:
                 pending = self._of(observation.node, observation.server, "")
@@ -84,6 +93,15 @@ class Recording:
             self._take_gpus(gpus)
             due = [self._batch(each, open_too=self._is_overdue(each, now)) for each in self._pending.values()]
             self._write(due, now)
+
+    def _look_for_orphans(
+        self, observations: Iterable[Observation], gpus: Iterable[GpuObservation], now: float
+    ) -> None:
+        servers = ((each.node, each.server, "") for each in observations)
+        self._orphans.look((*servers, *((gpu.node, "", gpu.uuid) for gpu in gpus)), now)
+        if self.orphans_told not in (None, self._told_of_orphans):
+            log.error("history: %s", self.orphans_told)
+        self._told_of_orphans = self.orphans_told
 
     def attend(self) -> None:
         """Keeps the turn to write, or takes it where nobody has it any more. Raises LeaseError."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 
-from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy import Connection, Engine, Table, exists, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from exporters.observation import Labels
@@ -31,6 +31,10 @@ from monitor.history.upsert import Ids, Progress, Seen, Upsert
 log = logging.getLogger(__name__)
 
 _ATTEMPTS = 3
+
+
+Key = tuple[str, str, str]
+"""Node, and server or uuid; "" is the other one."""
 
 
 class WriteError(HistoryError):
@@ -144,6 +148,19 @@ class Store:
         with self._reading() as connection:
             starts = connection.scalars(select(last.scalar_subquery()).select_from(tables.series)).all()
         return max((start + WINDOW_SECONDS for start in starts if start is not None), default=None)
+
+    def written_since(self, moment: float) -> set[Key]:
+        """Targets and GPUs of which a minute that starts then or later is stored. Raises ReadError."""
+        c = tables.series.c
+        found: set[Key] = set()
+        with self._reading() as connection:
+            for minute in (tables.target_minute, tables.gpu_minute):
+                is_there = exists().where(minute.c.series_id == c.id, minute.c.start >= moment)
+                found |= {
+                    (row.node, row.server, row.uuid or "")
+                    for row in connection.execute(select(c.node, c.server, c.uuid).where(is_there))
+                }
+        return found
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

@@ -317,6 +317,21 @@ async def test_who_stands_by_shows_the_fleet_says_so_and_takes_over(
     assert answer.points
 
 
+async def test_a_server_whose_history_nobody_writes_has_a_finding(database: Engine, clock: Clock) -> None:
+    other = Lease(database, SCRAPED, "the other")
+    assert other.acquire()
+    moments = [NOW + 60 * n for n in range(7)]
+    source = Scripted("a", *([observation(at)] for at in moments))
+    fleet = Fleet()
+    recording = recorder([source], fleet, Store(database, Lease(database, SCRAPED, "this")), clock)
+    for clock.now in moments:
+        assert other.acquire()
+        await recording.observe(source)
+    (row,) = fleet.rows(clock.now)
+    assert [(finding.reason, finding.severity) for finding in row.findings] == [("not_recorded", "error")]
+    assert "nobody writes the history of s1 on n1" in recording.history_problems()[1]
+
+
 class WithGpus(Scripted):
     told: dict[str, Gathered | None]
 
