@@ -64,6 +64,11 @@ def increase(metric: str, *more: promql.Matcher, over: str = INTERVAL) -> str:
     return _each(metric, promql.call("increase", promql.within(chosen(metric, *more), over)))
 
 
+def if_any(of: str) -> str:
+    """For bars of what seldom happens: kinds of it that never do need no place in a legend."""
+    return promql.binary(of, ">", "0")
+
+
 def sum_by(by: Sequence[str], of: str) -> str:
     return promql.aggregate("sum", by, of)
 

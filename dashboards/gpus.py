@@ -155,6 +155,15 @@ def _lines(title: str, of: str, unit: Unit, description: str, *, legend: str = _
     )  # fmt: skip
 
 
+def _bars(title: str, of: str, unit: Unit, description: str, kind: str, axis: str = "") -> TimeSeries:
+    """Of what seldom happens; no bar is none of it."""
+    legend = f"{_LEGEND} {{{{{kind}}}}}"
+    return TimeSeries(
+        title=title, description=description, unit=unit, queries=(Query(ask.if_any(of), legend),), minimum=0, axis=axis,
+        bars=True, is_stacked=True,
+    )  # fmt: skip
+
+
 _WORK = (
     _lines("Utilisation", ask.gauge("gpu_utilization_ratio"), Unit.RATIO,
            f"Share of the time in which some kernel ran: not idle, never how full. {_NO_GPUS}", most=1),
@@ -184,9 +193,9 @@ _POWER = (
            f"Of each sensor. {_NO_GPUS}", legend=f"{_LEGEND} {{{{sensor}}}}"),
     _lines("SM clock", ask.gauge("gpu_clock_hertz", promql.equals("domain", "sm")), Unit.HERTZ,
            f"It falls where the GPU is idle or held down. {_NO_GPUS}"),
-    _lines("Slowed down", ask.rate("gpu_throttled_seconds_total"), Unit.RATIO,
-           f"Share of the time in which clocks were held down, by reason; reasons overlap. {_NO_GPUS}",
-           legend=f"{_LEGEND} {{{{reason}}}}"),
+    _bars("Slowed down", ask.rate("gpu_throttled_seconds_total"), Unit.RATIO,
+          "Share of the time in which clocks were held down, by reason; reasons overlap. Empty where none were.",
+          "reason"),
     _lines("PCIe traffic", ask.rate("gpu_pcie_bytes_total"), Unit.BYTES_PER_SECOND,
            f"By direction. {_NO_GPUS}", legend=f"{_LEGEND} {{{{direction}}}}"),
     _lines("NVLink traffic", ask.rate("gpu_nvlink_bytes_total"), Unit.BYTES_PER_SECOND,
@@ -218,11 +227,11 @@ _HARM = (
         minimum=0,
         thresholds=parts.NONE_IS_BEST,
     ),
-    _lines("ECC errors", ask.increase("gpu_ecc_errors_total"), Unit.NUMBER,
-           f"New ones: corrected ones are routine, uncorrected ones lose data. {_NO_GPUS}",
-           legend=f"{_LEGEND} {{{{kind}}}}", axis="errors"),
-    _lines("NVLink errors", ask.increase("gpu_nvlink_errors_total"), Unit.NUMBER,
-           "New ones, of all links. Empty without NVLink.", legend=f"{_LEGEND} {{{{kind}}}}", axis="errors"),
+    _bars("ECC errors", ask.increase("gpu_ecc_errors_total"), Unit.NUMBER,
+          "New ones: corrected ones are routine, uncorrected ones lose data. Empty where there were none.", "kind",
+          "errors"),
+    _bars("NVLink errors", ask.increase("gpu_nvlink_errors_total"), Unit.NUMBER,
+          "New ones, of all links. Empty where there were none.", "kind", "errors"),
 )  # fmt: skip
 
 

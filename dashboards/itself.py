@@ -132,8 +132,9 @@ _COLLECTING = (
         description="By reason, of all chosen servers. Empty as long as none failed.",
         unit=Unit.NUMBER,
         axis="per second",
-        queries=(Query(ask.sum_by(("reason",), ask.rate("inferwatch_scrape_errors_total")), "{{reason}}"),),
+        queries=(Query(ask.if_any(ask.sum_by(("reason",), ask.rate("inferwatch_scrape_errors_total"))), "{{reason}}"),),
         is_stacked=True,
+        bars=True,
     ),
     TimeSeries(
         title="Findings",
@@ -154,11 +155,14 @@ _COLLECTING = (
     ),
     TimeSeries(
         title="Samples not used",
-        description="Dropped by reason, of all chosen servers, per second.",
+        description="Dropped by reason, of all chosen servers, per second. No bar: none was.",
         unit=Unit.NUMBER,
         axis="per second",
-        queries=(Query(ask.sum_by(("reason",), ask.rate("inferwatch_dropped_samples_total")), "{{reason}}"),),
+        queries=(
+            Query(ask.if_any(ask.sum_by(("reason",), ask.rate("inferwatch_dropped_samples_total"))), "{{reason}}"),
+        ),
         is_stacked=True,
+        bars=True,
     ),
     TimeSeries(
         title="Metrics available",
@@ -197,14 +201,22 @@ _GPUS = (
         description="By reason. Empty as long as none failed.",
         unit=Unit.NUMBER,
         axis="per second",
-        queries=(Query(ask.sum_by(("reason",), ask.rate("inferwatch_gpu_read_errors_total")), "{{reason}}"),),
+        queries=(
+            Query(ask.if_any(ask.sum_by(("reason",), ask.rate("inferwatch_gpu_read_errors_total"))), "{{reason}}"),
+        ),
+        is_stacked=True,
+        bars=True,
     ),
     TimeSeries(
         title="Samples of dcgm-exporter not used",
         description="By reason; `blank` is DCGM's value for none. Empty where its page is not read.",
         unit=Unit.NUMBER,
         axis="per second",
-        queries=(Query(ask.sum_by(("reason",), ask.rate("inferwatch_gpu_dropped_samples_total")), "{{reason}}"),),
+        queries=(
+            Query(ask.if_any(ask.sum_by(("reason",), ask.rate("inferwatch_gpu_dropped_samples_total"))), "{{reason}}"),
+        ),
+        is_stacked=True,
+        bars=True,
     ),
 )
 

@@ -56,7 +56,7 @@ _PANELS = (
         description="Dropped by reason, and families that inferwatch does not know: a new release shows here first.",
         unit=Unit.NUMBER,
         queries=(
-            Query(ask.increase("inferwatch_dropped_samples_total"), "{{reason}}"),
+            Query(ask.if_any(ask.increase("inferwatch_dropped_samples_total")), "{{reason}}"),
             Query(ask.gauge("inferwatch_unmapped_families"), "families not known"),
         ),
     ),

@@ -155,6 +155,7 @@ VALUES = {
     "gpu_pcie_bytes_total": 2e9,
     "gpu_nvlink_bytes_total": 30e9,
     "gpu_throttled_seconds_total": 0.02,
+    "inferwatch_config_last_reload_success_timestamp_seconds": 1.796e9,
     "inferwatch_history_lag_seconds": 70.0,
     "inferwatch_history_size_bytes": 250e6,
     "inferwatch_gpu_read_duration_seconds": 0.012,
