@@ -120,6 +120,8 @@ def stage() -> Iterator[Stage]:
         _loopback_up(made)
         yield made
         made.containers("podman", "rm", "--all", "--force", "--time=0", check=False)
+        groups = ["-depth", "-type", "d", "-path", "*/libpod_parent*"]
+        made.run("find", "/sys/fs/cgroup", *groups, "-exec", "rmdir", "{}", "+", check=False)
     finally:
         process.kill()
         process.communicate()
