@@ -195,3 +195,12 @@ def test_a_restart_and_a_new_version_are_marked_when_they_happened(grafana: Graf
         assert marked["metric"]["server"] == "blank"
         assert middle <= moments[0] <= middle + MINUTE + EVERY
         assert moments[-1] <= middle + 3 * MINUTE
+
+
+def test_choices_narrow_each_other_and_a_silent_server_stays(grafana: Grafana) -> None:
+    """What is down all the time tells no framework: it must not vanish from anybody's view."""
+    server = next(v for v in FLEET["templating"]["list"] if v["name"] == "server")
+    chosen = grafana.choices(FLEET, node=["node-a"], framework=["sglang"])
+    assert grafana.options(server, chosen) == ["down", "sglang", "sglang-lora", "sglang-respelled"]
+    model = next(v for v in FLEET["templating"]["list"] if v["name"] == "model")
+    assert grafana.options(model, chosen) == ["Qwen/Qwen2.5-7B-Instruct"]
