@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import asking, normalise, sidecar, writing
+from bench import asking, judging, normalise, sidecar, writing
 
 
 def main() -> int:
@@ -15,6 +15,8 @@ def main() -> int:
     print(f"  first scrape answered in          {measured.first_scrape_s:8.3f} s   (goal: within {sidecar.MOST_S:.0f})")
     good += [measured.good, *(_writing(name, result) for name, result in writing.measure())]
     good += [_asking(name, asked, result) for name, asked, result in asking.measure()]
+    good.append(_judging(judging.measure()))
+    _embedded(judging.measure_embedded())
     return 0 if all(good) else 1
 
 
@@ -44,6 +46,26 @@ def _asking(database: str, asked: asking.Asked, result: asking.Result) -> bool:
     print(f"  ratio                             {result.ratio:8.1f} ×   (goal: at least {asking.LEAST_RATIO:g})")
     print(f"  points told differently           {result.differing:8d}     (goal: 0)")
     return result.good
+
+
+def _judging(result: judging.Result) -> bool:
+    slos, most = len(judging.SLOS), judging.MOST_SECONDS
+    print(f"Prometheus: rules of {slos} objectives over {judging.SERVERS} servers, each by itself (quickest):")
+    print(f"  every minute                      {result.each_minute * 1e3:8.1f} ms")
+    print(
+        f"  every five minutes                {result.each_five_minutes * 1e3:8.1f} ms (goal: below {most:g} s with it)"
+    )
+    print(f"  those of conditions, each minute  {result.conditions * 1e3:8.1f} ms")
+    print(f"  groups of each minute, as it ran  {result.as_groups * 1e3:8.1f} ms")
+    print(f"  a ratio for each window, no sums  {result.peer * 1e3:8.1f} ms (windows of an hour at most)")
+    print(f"  ratio                             {result.ratio:8.1f} ×   (goal: at least {judging.LEAST_RATIO:g})")
+    return result.good
+
+
+def _embedded(result: judging.Embedded) -> None:
+    print("the same objectives and all conditions judged from the history (CPU), 64 servers:")
+    print(f"  at the start                      {result.first:8.2f} s")
+    print(f"  every minute                      {result.then:8.2f} s   (aim: {judging.MOST_SECONDS:g})")
 
 
 if __name__ == "__main__":

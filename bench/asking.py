@@ -8,10 +8,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -42,7 +43,7 @@ HOUR, DAY = 3600, 86_400
 UNTIL = 20_000 * DAY
 LEAST_RATIO = 3.0
 _SERVERS, _PAIRS = 64, 5
-_PAGES = {
+PAGES = {
     "vllm": ("0.32.0", ("A-0-fresh", "A-1-mid02", "A-1-mid05", "A-1-mid08", "A-2-after")),
     "sglang": ("0.5.23", ("tp1-0_fresh", "tp1-1_load", "tp1-2_load", "tp1-3_load", "tp1-8_just_drained")),
     "lmdeploy": ("0.18.0", ("fresh", "mid-1", "mid-2", "mid-3", "idle")),
@@ -96,7 +97,7 @@ def measure() -> Iterator[tuple[str, Asked, Result]]:
 def _measure(name: str, url: str) -> Iterator[tuple[str, Asked, Result]]:
     engine = open_database(url)
     upgrade(engine)
-    _fill(engine)
+    fill(engine)
     for asked in ASKED:
         yield name, asked, _result(engine, asked)
     engine.dispose()
@@ -143,7 +144,7 @@ def _peer(engine: Engine, asked: Asked) -> Points:
     return {key: (q.estimate, q.lower, q.upper) for key, q in found.items() if q is not None}
 
 
-def _fill(engine: Engine) -> None:
+def fill(engine: Engine, scopes: Sequence[Scope] = (Scope.ENGINE,)) -> None:
     """An hour of minutes, rolled up, and copies of both at earlier times."""
     newest = UNTIL - HOUR
     days = (UNTIL - DAY, UNTIL - 2 * DAY)
@@ -152,8 +153,8 @@ def _fill(engine: Engine) -> None:
     roll_up(engine, UNTIL + DAY)
     with for_writing(engine).begin() as connection:
         for tier, many in ((Tier.HOUR, 30 * 24), (Tier.MINUTE, 24)):
-            for hours in range(1, many):
-                _copy(connection, rows_table(Scope.ENGINE, tier), newest, hours * HOUR)
+            for scope, hours in product(scopes, range(1, many)):
+                _copy(connection, rows_table(scope, tier), newest, hours * HOUR)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.exec_driver_sql("ANALYZE")
 
@@ -166,9 +167,9 @@ def _copy(connection: sa.Connection, table: sa.Table, newest: int, earlier: int)
 
 def _hour(start: int) -> Iterator[Window]:
     """Of each framework the recorded minutes, over and over."""
-    recorded = {frontend: list(_recorded(frontend)) for frontend in _PAGES}
+    recorded = {frontend: list(_recorded(frontend)) for frontend in PAGES}
     for server in range(_SERVERS):
-        of_server = recorded[list(_PAGES)[server % len(_PAGES)]]
+        of_server = recorded[list(PAGES)[server % len(PAGES)]]
         named = {"node": f"node-{server // 8}", "server": f"server-{server}"}
         for minute in range(60):
             window = of_server[(minute + server) % len(of_server)]
@@ -178,7 +179,7 @@ def _hour(start: int) -> Iterator[Window]:
 
 def _recorded(frontend: str) -> Iterator[Window]:
     """A minute for each page, of what came since the page before."""
-    (release, pages), state = _PAGES[frontend], State()
+    (release, pages), state = PAGES[frontend], State()
     who = Identity("node", "server")
     normaliser = Normaliser(FRONTENDS[frontend], who)
     for number, page in enumerate(pages):
