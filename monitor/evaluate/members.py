@@ -19,6 +19,13 @@ Group = tuple[str, ...]
 """Values of the labels that an objective groups by, in their order."""
 
 
+_C = tables.series.c
+_COLUMNS = (
+    _C.id, _C.scope, _C.identity, _C.labels, _C.first_seen, _C.last_seen,
+    *(_C[name] for name in IDENTITY[Scope.ENGINE]),
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Members:
     """Numbers of groups and targets are places in `groups` and `target_ids`."""
@@ -38,8 +45,7 @@ class Members:
 
 def members(connection: Connection, slo: Slo) -> Members:
     """In order of identity, whatever the ids are."""
-    c = tables.series.c
-    rows = [dict(row) for row in connection.execute(select(*c)).mappings()]
+    rows = [dict(row) for row in connection.execute(select(*_COLUMNS)).mappings()]
     known = sorted(rows, key=lambda row: str(row["identity"]))
     targets = {(row["node"], row["server"]): row["id"] for row in known if row["scope"] == Scope.TARGET.value}
     engines = [row for row in known if row["scope"] == Scope.ENGINE.value and _place(row) in targets]
