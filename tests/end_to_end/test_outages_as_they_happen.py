@@ -37,6 +37,7 @@ from tests.servers.wire import Wire
 
 OUTAGE = float(os.environ.get("OUTAGE", "10"))  # seconds; for longer: OUTAGE=180
 LONGEST_PAUSE = 60.0
+PATIENCE = LONGEST_PAUSE + 30.0
 DATABASES = ("sqlite", "postgresql")
 
 
@@ -77,7 +78,7 @@ def watching(folder: Path, source: str, url: str) -> Iterator[Product]:
     file.write_text(yaml.safe_dump(config))
     with running([sys.executable, "-m", "inferwatch", "serve", "--config", str(file)], folder) as process:
         product = Product(f"http://127.0.0.1:{port}", process)
-        until(lambda: product.get("/healthz"), process)
+        until(lambda: product.get("/healthz"), process, within=PATIENCE)
         yield product
 
 
@@ -86,7 +87,7 @@ class Watching:
     product: Product
     history: Engine
 
-    def reads(self, moment: float, within: float = LONGEST_PAUSE + 30) -> None:
+    def reads(self, moment: float, within: float = PATIENCE) -> None:
         until(lambda: read_until(self.history) >= moment, self.product.process, within=within)
 
     def over(self) -> Watched:
