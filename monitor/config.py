@@ -189,7 +189,10 @@ Keep = Annotated[Seconds, within("1d", "36500d"), WrapValidator(_or_forever)]
 
 
 class RetentionSection(Section):
-    """How long rows of each tier are kept, and alerts after their end. Whole days are deleted, and the page shows the minutes of the last hour."""
+    """How long rows of each tier are kept, and alerts after their end.
+
+    Whole days are deleted, and the page shows the minutes of the last hour.
+    """
 
     minutes: Keep = 35 * _DAY
     hours: Keep = 400 * _DAY
