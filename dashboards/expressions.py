@@ -150,6 +150,16 @@ def all_tokens(by: Sequence[str]) -> str:
     return promql.binary(prompt_tokens(by), "+", generated_tokens(by))
 
 
+# Requests
+
+
+def finished(by: Sequence[str]) -> str:
+    """Per second. A request that ends well at a prefill server goes on at a decode server, and ends there."""
+    of = "llm_requests_finished_total"
+    elsewhere, badly = promql.none_of("role", ("prefill",)), promql.none_of("reason", ("stop", "length"))
+    return sum_by(by, promql.first_of(rate(of, elsewhere), rate(of, badly)))
+
+
 # Latency
 
 
@@ -206,5 +216,5 @@ def _running(by: Sequence[str]) -> str:
 
 
 def gpu_watts() -> str:
-    """From the energy counter: the power gauge is one moment."""
-    return rate("gpu_energy_joules_total")
+    """From the energy counter, as the power gauge is one moment; from the gauge where a GPU has no counter."""
+    return promql.first_of(rate("gpu_energy_joules_total"), gauge("gpu_power_watts"))

@@ -85,16 +85,16 @@ _WATTS = ask.sum_by((), ask.of_servers(ask.max_by(ask.GPU, ask.gpu_watts())))
 _WORRIES = (
     Stat(
         title="Time to first token, P99",
-        description="Of all chosen servers together, from the grid that all frameworks share; “at least” where it "
-        "lies beyond their own buckets.",
+        description="Of all chosen servers of a role together, from the grid that all frameworks share; “at least” "
+        "where it lies beyond their own buckets.",
         unit=Unit.SECONDS,
-        queries=parts.latency_queries("ttft", ())[:2],
+        queries=parts.latency_queries("ttft", ("role",))[:2],
     ),
     Stat(
         title="Request duration, P99",
         description="Likewise, from arrival to the last token.",
         unit=Unit.SECONDS,
-        queries=parts.latency_queries("e2e", ())[:2],
+        queries=parts.latency_queries("e2e", ("role",))[:2],
     ),
     Stat(
         title="Alerts",
@@ -123,14 +123,14 @@ _WORRIES = (
     ),
     Stat(
         title="Power",
-        description="Power drawn by the GPUs of the chosen servers, from their energy counters.",
+        description="Power drawn by the GPUs of the chosen servers, from their energy counters, else from their "
+        "power. Empty where no GPU is known to run one of them.",
         unit=Unit.WATTS,
         queries=(Query(_WATTS),),
     ),
 )
 
 
-_FINISHED = ask.rate("llm_requests_finished_total")
 _REJECTED = ask.rate("llm_requests_rejected_total")
 _LIMIT = ask.gauge("llm_requests_running_limit")
 _PLACES, _TAKEN = promql.binary(_LIMIT, "and", _RUNNING), promql.binary(_RUNNING, "and", _LIMIT)
@@ -184,11 +184,12 @@ _LOAD = (
     ),
     TimeSeries(
         title="Requests that end",
-        description="How requests end. `abort`: the client went away. `rejected`: refused before the engine. What a "
-        "framework does not count is missing here and counts nowhere.",
+        description="How requests end; one that a prefill server hands on ends at the decode server. `abort`: the "
+        "client went away. `rejected`: refused before the engine. What a framework does not count is missing here and "
+        "counts nowhere.",
         unit=Unit.REQUESTS_PER_SECOND,
         queries=(
-            Query(ask.sum_by(("reason",), _FINISHED), "{{reason}}"),
+            Query(ask.finished(("reason",)), "{{reason}}"),
             Query(ask.sum_by((), _REJECTED), "rejected"),
         ),
         looks=parts.REASON_LOOKS,

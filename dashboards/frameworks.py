@@ -131,7 +131,7 @@ _AGAINST = (
 )
 
 _GPUS = ask.gpus_of_servers()
-_FRAMEWORK_OF = ask.max_by(_SERVER, ask.gauge("llm_server_info"))
+_FRAMEWORK_OF = ask.max_by(_SERVER, ask.gauge("llm_server_info", _UNIFIED))
 
 
 def _of_gpus(number: str) -> str:
@@ -144,7 +144,10 @@ def _where_known(of: str, number: str) -> str:
 
 
 _ENERGY = ask.by_server(ask.gpu_watts())
-_WHO_HAS = "Of the servers whose GPUs are known; a GPU that several share counts at each of them."
+_WHO_HAS = (
+    "Of the servers that both prefill and decode and whose GPUs are known; a GPU that several share counts at each of "
+    "them."
+)
 _EACH = (
     TimeSeries(
         title="Tokens per second and GPU",
@@ -235,6 +238,6 @@ def dashboard() -> Dashboard:
             Row("Against concurrency", _AGAINST),
             Row("Per GPU and per joule", _EACH),
             Row("Side by side", _SIDE_BY_SIDE),
-            Row("Latency", tuple(parts.latency(phase, _BY) for phase in ("ttft", "itl", "e2e"))),
+            Row("Latency", tuple(parts.latency(phase) for phase in ("ttft", "itl", "e2e"))),
         ),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from alerts import promql
 from dashboards import expressions as ask
 from dashboards import parts
@@ -36,6 +38,9 @@ _HOT = (Threshold(None, GOOD), Threshold(80, WARNING), Threshold(90, BAD))
 _NO_GPUS = "Empty where GPUs are not read."
 _GPM = "Hopper and newer tell it; empty elsewhere."
 
+_NODE = replace(parts.NODE, query=parts.labels("gpu_up", "node"))
+"""A host may have GPUs and no servers."""
+
 _NOW = (
     Stat(
         title="GPUs",
@@ -69,7 +74,7 @@ _NOW = (
     ),
     Stat(
         title="Power",
-        description=f"Power of all GPUs that are shown, from their energy counters. {_NO_GPUS}",
+        description=f"Power of all GPUs that are shown, from their energy counters, else from their power. {_NO_GPUS}",
         unit=Unit.WATTS,
         queries=(Query(ask.sum_by((), ask.gpu_watts())),),
     ),
@@ -180,7 +185,7 @@ _WORK = (
 _POWER = (
     TimeSeries(
         title="Power",
-        description=f"From the energy counters, and the limit in force. {_NO_GPUS}",
+        description=f"From the energy counters, else the readings of power, and the limit in force. {_NO_GPUS}",
         unit=Unit.WATTS,
         queries=(
             Query(ask.gpu_watts(), _LEGEND),
@@ -240,7 +245,7 @@ def dashboard() -> Dashboard:
         uid=parts.GPUS,
         title="inferwatch / GPUs",
         description="Every GPU of the fleet: what it does, what it draws, what is wrong with it, and whom it serves.",
-        variables=(parts.NODE,),
+        variables=(_NODE,),
         links=(parts.ALL_DASHBOARDS,),
         rows=(
             Row("Now", _NOW),

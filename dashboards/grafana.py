@@ -60,12 +60,17 @@ def to_json(dashboard: Dashboard, dialect: Dialect = Dialect.POSTGRES) -> str:
 
 
 class _Source:
-    """Where a dashboard's numbers come from: whatever is chosen in its variable `datasource`."""
+    """Where a dashboard's numbers come from: whatever is chosen in its variable.
+
+    Links take variables along as they are, so a database goes by another name than a Prometheus: neither can be asked
+    in the place of the other.
+    """
 
     def __init__(self, dashboard: Dashboard, dialect: Dialect) -> None:
         self.dialect = dialect
         self.type = _SQL[dialect] if dashboard.is_sql else _PROMETHEUS
-        self.ref = {"type": self.type, "uid": "${datasource}"}
+        self.variable = "database" if dashboard.is_sql else "datasource"
+        self.ref = {"type": self.type, "uid": f"${{{self.variable}}}"}
 
 
 class _Panel(core.Panel):  # type: ignore[misc]
@@ -202,7 +207,7 @@ def _sql(query: SqlQuery, letter: str, source: _Source) -> Json:
 
 
 def _datasource(source: _Source) -> Json:
-    made = core.Template(name="datasource", query=source.type, type="datasource", label="Data source")
+    made = core.Template(name=source.variable, query=source.type, type="datasource", label="Data source")
     return {**made.to_json_data(), "current": {}}
 
 

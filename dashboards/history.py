@@ -21,7 +21,12 @@ from dashboards.model import (
 
 _SERVER = "framework || ' ' || node || '/' || server"
 _PRICE = "nullif(${price:raw}, 0)"
-_TOKENS = "sum(prompt_tokens) + sum(generation_tokens)"
+_ELSEWHERE = "CASE WHEN role <> '{}' THEN {} END"
+"""What servers of one role count again, or before its end: as on the other dashboards it counts once."""
+_GENERATED = f"sum({_ELSEWHERE.format('prefill', 'generation_tokens')})"
+_PROMPT = f"sum({_ELSEWHERE.format('decode', 'prompt_tokens')})"
+_TOKENS = f"{_PROMPT} + {_GENERATED}"
+_WELL = {end: _ELSEWHERE.format("prefill", f"requests_finished_{end}") for end in ("stop", "length")}
 
 _JOULES = "sum(coalesce(energy_joules, power_watts * covered_seconds))"
 _KWH = f"{_JOULES} / 3600000"
@@ -74,19 +79,17 @@ _IN_ALL = (
         description=f"Of the chosen frameworks and models, within the time range. {_WINDOWS}",
         unit=Unit.NUMBER,
         queries=(
-            sql.in_all("sum(generation_tokens)", "generated", sql.ENGINES),
-            sql.in_all("sum(prompt_tokens)", "prompt", sql.ENGINES),
+            sql.in_all(_GENERATED, "generated", sql.ENGINES),
+            sql.in_all(_PROMPT, "prompt", sql.ENGINES),
         ),
         width=6,
     ),
     Stat(
         title="Requests that ended well",
-        description="With a stop, or at the length that was asked for.",
+        description="With a stop, or at the length that was asked for; those that a prefill server hands on end at the "
+        "decode server.",
         unit=Unit.NUMBER,
-        queries=(
-            sql.in_all("sum(requests_finished_stop)", "stop", sql.ENGINES),
-            sql.in_all("sum(requests_finished_length)", "length", sql.ENGINES),
-        ),
+        queries=(*(sql.in_all(f"sum({of})", end, sql.ENGINES) for end, of in _WELL.items()),),
     ),
     Stat(
         title="Servers were up",
@@ -189,19 +192,20 @@ _LATENCY = (
 
 # Work
 
-_ENDS = tuple((f"requests_finished_{end}", end) for end in ("stop", "length", "abort", "error", "unknown"))
+_ENDS = (*((of, end) for end, of in _WELL.items()),
+         *((f"requests_finished_{end}", end) for end in ("abort", "error", "unknown")))  # fmt: skip
 _WORK = (
     _bars(
         "Generated tokens",
         "Of all servers of a framework, in each window.",
         "tokens",
-        sql.over_time("sum(generation_tokens)", "framework", sql.ENGINES),
+        sql.over_time(_GENERATED, "framework", sql.ENGINES),
     ),
     _bars(
         "Prompt tokens",
         "Likewise, those found in a prefix cache included.",
         "tokens",
-        sql.over_time("sum(prompt_tokens)", "framework", sql.ENGINES),
+        sql.over_time(_PROMPT, "framework", sql.ENGINES),
     ),
     _bars(
         "Requests, by how they ended",
@@ -288,7 +292,7 @@ _OF_GPUS = (
         "Energy per generated token",
         f"Of all GPUs and all servers together. {_ALL_GPUS}",
         Unit.JOULES,
-        sql.per(_JOULES, sql.GPUS, "sum(generation_tokens)", "per generated token"),
+        sql.per(_JOULES, sql.GPUS, _GENERATED, "per generated token"),
     ),
     _lines(
         "GPU utilisation",

@@ -68,7 +68,7 @@ _NOW = (
         title="Configuration",
         description="Whether the last reload was good everywhere; where not, the one before stays in force.",
         unit=Unit.NONE,
-        queries=(Query(ask.min_by((), ask.gauge("inferwatch_config_last_reload_successful"))),),
+        queries=(Query(ask.min_by((), ask.chosen("inferwatch_config_last_reload_successful"))),),
         shown=(Shown(1, "good", GOOD), Shown(0, "refused", BAD)),
     ),
     Stat(

@@ -37,7 +37,7 @@ ALL_DASHBOARDS = Link("inferwatch", to="")
 _INFO = "llm_server_info"
 
 
-def _labels(metric: str, label: str, *more: promql.Matcher) -> str:
+def labels(metric: str, label: str, *more: promql.Matcher) -> str:
     return promql.call("label_values", promql.series(metric, *more), label)
 
 
@@ -58,10 +58,10 @@ def _servers() -> str:
     return promql.call("query_result", either)
 
 
-NODE = Variable("node", "Host", _labels("llm_up", "node"), all_value=ANY)
-FRAMEWORK = Variable("framework", "Framework", _labels(_INFO, "framework"), all_value=ANY)
-MODEL = Variable("model", "Model", _labels(_INFO, "model", *_matching("framework")), all_value=ANY)
-ROLE = Variable("role", "Role", _labels(_INFO, "role", *_matching("framework", "model")), all_value=ANY)
+NODE = Variable("node", "Host", labels("llm_up", "node"), all_value=ANY)
+FRAMEWORK = Variable("framework", "Framework", labels(_INFO, "framework"), all_value=ANY)
+MODEL = Variable("model", "Model", labels(_INFO, "model", *_matching("framework")), all_value=ANY)
+ROLE = Variable("role", "Role", labels(_INFO, "role", *_matching("framework", "model")), all_value=ANY)
 ONE_OF_THEM = Variable("server", "Server", _servers(), regex='/server="([^"]*)"/')
 """Without a word for all of them: a server that is down tells no framework, so only its name can choose it."""
 CHOICES = (NODE, FRAMEWORK, MODEL, ROLE, ONE_OF_THEM)

@@ -310,8 +310,8 @@ _GPUS = (
     _gpu("GPU memory in use", "gpu_memory_used_bytes", Unit.BYTES, "Memory in use on each of its GPUs."),
     TimeSeries(
         title="GPU power",
-        description="From the energy counters, and the limit in force. Empty where GPUs are not read, or none is "
-        "known to run this server.",
+        description="From the energy counters, else the readings of power, and the limit in force. Empty where GPUs "
+        "are not read, or none is known to run this server.",
         unit=Unit.WATTS,
         queries=(
             Query(ask.of_servers(ask.gpu_watts()), _GPU),

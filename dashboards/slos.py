@@ -25,7 +25,7 @@ from dashboards.model import (
     Unit,
     Variable,
 )
-from dashboards.objectives import GROUPS, recorded, states
+from dashboards.objectives import recorded, states
 
 _CHOSEN = promql.matching("slo", "$slo")
 _WHO = "{{slo}} {{model}} {{role}}"
@@ -46,13 +46,13 @@ _CHOICES = (
 
 
 def _counted(kind: str, window: str = "5m") -> str:
-    return ask.max_by(GROUPS, recorded(kind, window, _CHOSEN))
+    return recorded(kind, window, _CHOSEN)
 
 
 def _within_range(kind: str) -> str:
     """Pieces of five minutes that do not overlap, added up."""
     pieces = promql.within(recorded(kind, "slice", _CHOSEN), ask.RANGE)
-    return ask.max_by(GROUPS, promql.call("sum_over_time", pieces))
+    return promql.call("sum_over_time", pieces)
 
 
 _OBJECTIVE = ask.max_by(("slo",), promql.series("inferwatch:slo_objective:ratio", _CHOSEN))
@@ -72,7 +72,7 @@ def _every_window() -> str:
     choices = (promql.matching(name, f"${name}") for name in ("slo", "model", "role"))
     every = promql.among(promql.matching("__name__", "inferwatch:slo_bad_ratio:.+"), *choices)
     named = promql.call("label_replace", every, '"window"', '"$1"', '"__name__"', '".+:(.+)"')
-    return _burn(ask.max_by((*GROUPS, "window"), named))
+    return _burn(named)
 
 
 _NOW = (

@@ -12,6 +12,7 @@ from dashboards.model import SqlQuery
 
 ENGINES, SERVERS, GPUS = (f"{kind}_${{step:raw}}_view" for kind in ("engine", "server", "gpu"))
 """Of days or hours, as is chosen."""
+_NONE_YET = "nothing yet"
 _CHOSEN = "framework IN (${framework:sqlstring}) AND model IN (${model:sqlstring})"
 
 
@@ -73,6 +74,8 @@ def per(above: str, its_view: str, below: str, name: str) -> SqlQuery:
 
 
 def names(column: str) -> str:
-    """What there is to choose from."""
-    known = (f"{column} FROM engine_{step}_view WHERE {column} IS NOT NULL" for step in ("day", "hour"))
-    return "SELECT " + "\nUNION SELECT ".join(known) + "\nORDER BY 1"
+    """What there is to choose from; one word that fits nothing as long as there is nothing: `IN ()` is no SQL."""
+    views = [f"engine_{step}_view" for step in ("day", "hour")]
+    known = [f"SELECT {column} FROM {view} WHERE {column} IS NOT NULL" for view in views]  # noqa: S608
+    neither = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {view})" for view in views)  # noqa: S608
+    return "\nUNION ".join([*known, f"SELECT '{_NONE_YET}' WHERE {neither}"]) + "\nORDER BY 1"

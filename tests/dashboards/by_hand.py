@@ -17,7 +17,8 @@ from exporters.exposition import format_bound
 from tests.dashboards.recorded import EVERY, STEPS
 from tests.end_to_end.samples import ONLY, Sample, Scrape
 
-NODE = "by-hand"
+NODE, APART = "by-hand", "apart"
+"""On the second, `prefill` hands on to `decode`, and `whole` does both: each on a GPU without an energy counter."""
 AGAIN = ("inferwatch-again", "n1:9840")
 RESTART_STEP = STEPS // 2
 KV = {"half": (0.2, 1000.0), "full": (0.6, 3000.0), "blank": (0.9, None)}
@@ -33,6 +34,13 @@ FIRST_TOKENS = {"half": {0.5: 0.5, 1.0: 0.98}, "full": {0.5: 4.0}}
 FINISHED = {"half": 1.0, "full": 4.0}
 OVERFLOW = {"half": 0.02, "full": 0.0}
 LARGEST = 80.0
+ROLES = {"whole": "unified", "prefill": "prefill", "decode": "decode"}
+GENERATED = {"whole": 10.0, "prefill": 1.0, "decode": 20.0}
+ENDED = {"whole": {"stop": 1.0}, "prefill": {"length": 1.0, "abort": 0.5}, "decode": {"stop": 1.0, "abort": 0.0}}
+"""Per second, as the tokens."""
+PROMPT, WATTS = 100.0, 300.0
+TEAMS = {"search": (100.0, 1.0), "chat": (1000.0, 500.0)}
+"""Of an objective that is grouped by a label of one's own: judged and bad, at every evaluation."""
 COUNTED = {
     "total": 100.0, "bad": 1.0, "certain": 1.0, "unknown": 2.0, "outage": 0.5, "bad_ratio": 0.1, "certain_ratio": 0.1,
 }  # fmt: skip
@@ -44,7 +52,30 @@ def scrapes(start: int) -> Iterator[Scrape]:
         page = list(_page(step))
         yield Scrape(start + step * EVERY, page, ONLY)
         yield Scrape(start + step * EVERY + 1, page, AGAIN)
-        yield Scrape(start + step * EVERY, [*_rules(), *_alerts(start)], ("", ""))
+        yield Scrape(start + step * EVERY, [*_apart(step * EVERY), _reloaded(1.0)], ONLY)
+        yield Scrape(start + step * EVERY, [_reloaded(0.0)], AGAIN)
+        yield Scrape(start + step * EVERY, [*_rules(), *_teams(), *_alerts(start)], ("", ""))
+
+
+def _reloaded(successful: float) -> Sample:
+    """Two processes of one host."""
+    return Sample("inferwatch_config_last_reload_successful", (("node", APART),), successful)
+
+
+def _apart(seconds: int) -> Iterator[Sample]:
+    for server, role in ROLES.items():
+        target = (("node", APART), ("server", server))
+        of = (*target, ("framework", "vllm"), ("model", "hand"), ("role", role), ("engine", "0"))
+        gpu = (("node", APART), ("uuid", f"GPU-{server}"), ("gpu", "0"))
+        yield Sample("llm_up", target, 1.0)
+        yield Sample("llm_server_info", of, 1.0)
+        yield Sample("llm_requests_running", of, 4.0)
+        yield Sample("llm_prompt_tokens_total", of, PROMPT * seconds)
+        yield Sample("llm_generation_tokens_total", of, GENERATED[server] * seconds)
+        for reason, ended in ENDED[server].items():
+            yield Sample("llm_requests_finished_total", (*of, ("reason", reason)), ended * seconds)
+        yield Sample("gpu_server_info", (*gpu, ("server", server)), 1.0)
+        yield Sample("gpu_power_watts", gpu, WATTS)
 
 
 def _page(step: int) -> Iterator[Sample]:
@@ -111,6 +142,13 @@ def _recorded(rule: Recording) -> Sample:
         return Sample(rule.record, tuple(rule.labels.items()), float(value))
     of = (*rule.labels.items(), ("model", "hand"), ("role", "unified"))
     return Sample(rule.record, of, COUNTED.get(kind, 1.0))
+
+
+def _teams() -> Iterator[Sample]:
+    yield Sample("inferwatch:slo_objective:ratio", (("slo", "of-teams"),), 0.9)
+    for team, counted in TEAMS.items():
+        for kind, value in zip(("total", "bad"), counted, strict=True):
+            yield Sample(f"inferwatch:slo_{kind}:slice", (("slo", "of-teams"), ("team", team)), value)
 
 
 def _alerts(start: int) -> Iterator[Sample]:

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from dashboards.history import dashboard
 from dashboards.model import Panel, SqlQuery, Table, TimeSeries
-from monitor.history.database import open_database, sqlite_url
+from monitor.history.database import open_database, sqlite_url, upgrade
 from tests.dashboards.panels import JSON, panels
 from tests.dashboards.previews import months
 from tests.dashboards.previews.grafana_sql import Chosen, answer, dialect, expanded, rows
@@ -42,6 +42,15 @@ def month(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def history(request: pytest.FixtureRequest, month: list[Engine]) -> Engine:
     found: Engine = month[request.param]
     return found
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty(request: pytest.FixtureRequest, postgres: Postgres, tmp_path: Path) -> Iterator[Engine]:
+    with postgres.new_database() as url:
+        made = open_database(url if request.param == "postgresql" else sqlite_url(tmp_path / "empty.sqlite"))
+        upgrade(made)
+        yield made
+        made.dispose()
 
 
 def sql(panel: Panel, number: int = 0) -> SqlQuery:
@@ -226,6 +235,28 @@ def test_frameworks_and_models_can_be_chosen_also_before_the_first_day_is_over(h
     assert [list(row.values()) for row in rows(history, variables["framework"])] == [[f] for f in sorted(FRAMEWORKS)]
     assert [list(row.values()) for row in rows(history, variables["model"])] == [["llama"]]
     assert "engine_hour_view" in variables["framework"]
+
+
+def test_before_the_first_hour_is_over_the_choice_is_one_word_that_fits_nothing(empty: Engine) -> None:
+    """`IN ()` is an error in PostgreSQL."""
+    variables = {variable.name: variable.query for variable in dashboard().variables}
+    assert [list(row.values()) for row in rows(empty, variables["model"])] == [["nothing yet"]]
+    assert asked(empty, "Generated tokens", model=("nothing yet",)) == []
+
+
+def test_what_prefill_and_decode_servers_count_counts_once(empty: Engine) -> None:
+    """A prefill server hands 10 requests of 100 tokens on, which end at the decode server after 50 more each."""
+    months.fill_apart(empty)
+    for title, number, expected in (
+        ("Tokens", 0, 500),
+        ("Tokens", 1, 1000),
+        ("Requests that ended well", 0, 10),
+        ("Requests that ended well", 1, None),
+    ):
+        (row,) = asked(empty, title, number, step="hour")
+        assert list(row.values()) == [expected]
+    found = asked(empty, "Requests, by how they ended", step="hour")
+    assert {row["metric"]: row["Value"] for row in found} == {"stop": 10}
 
 
 def test_windows_of_an_hour_are_what_the_hour_held(history: Engine) -> None:

@@ -50,14 +50,14 @@ def test_grafanas_own_types_hold_every_word(name: str) -> None:
 def test_there_is_one_data_source_and_it_is_a_variable(name: str) -> None:
     dashboard = JSON[name]
     (source,) = variables(dashboard, "datasource")
-    assert (source["name"], source["label"]) == ("datasource", "Data source")
+    assert source["label"] == "Data source"
+    assert source["name"] == ("datasource" if source["query"] == "prometheus" else "database"), "links take it along"
+    own = f"${{{source['name']}}}"
     references = [ref for path, ref in leaves(dashboard) if path.endswith("datasource.uid")]
-    assert set(references) == {"${datasource}"}
+    assert set(references) == {own}
     for panel in panels(dashboard):
         if panel["type"] != "text":
-            assert {panel["datasource"]["uid"], *(t["datasource"]["uid"] for t in panel["targets"])} == {
-                "${datasource}"
-            }
+            assert {panel["datasource"]["uid"], *(t["datasource"]["uid"] for t in panel["targets"])} == {own}
             assert {t["datasource"]["type"] for t in panel["targets"]} == {source["query"]}
 
 

@@ -11,10 +11,10 @@ from tests.dashboards.asked import RANGE, RATE_INTERVAL, Grafana, now, one
 from tests.dashboards.panels import JSON
 from tests.dashboards.recorded import EVERY
 
-FLEET, SERVER, GPUS, SLOS, FRAMEWORKS = (
-    JSON[f"dashboards/{name}.json"] for name in ("fleet", "server", "gpus", "slos", "frameworks")
+FLEET, SERVER, GPUS, SLOS, FRAMEWORKS, ITSELF = (
+    JSON[f"dashboards/{name}.json"] for name in ("fleet", "server", "gpus", "slos", "frameworks", "itself")
 )
-HERE = {"node": [by_hand.NODE]}
+HERE, APART = {"node": [by_hand.NODE]}, {"node": [by_hand.APART]}
 MINUTE = 60
 
 
@@ -204,3 +204,30 @@ def test_choices_narrow_each_other_and_a_silent_server_stays(grafana: Grafana) -
     assert grafana.options(server, chosen) == ["down", "sglang", "sglang-lora", "sglang-respelled"]
     model = next(v for v in FLEET["templating"]["list"] if v["name"] == "model")
     assert grafana.options(model, chosen) == ["Qwen/Qwen2.5-7B-Instruct"]
+
+
+def test_a_request_that_a_prefill_server_hands_on_ends_once(grafana: Grafana) -> None:
+    found = by(grafana.panel(FLEET, "Requests that end", **APART)["A"], "reason")
+    assert found == {"stop": pytest.approx(2), "abort": pytest.approx(0.5)}
+
+
+def test_frameworks_are_compared_by_servers_that_do_both_and_by_their_gpus_alone(grafana: Grafana) -> None:
+    """110 tokens a second on one GPU of 300 W, which has no energy counter."""
+    assert only(grafana.panel(FRAMEWORKS, "Tokens per second and GPU", **APART)["A"]) == pytest.approx(110)
+    assert only(grafana.panel(FRAMEWORKS, "Requests per GPU", **APART)["A"]) == pytest.approx(4)
+    assert only(grafana.panel(FRAMEWORKS, "Tokens per joule", **APART)["A"]) == pytest.approx(110 / 300)
+    assert only(grafana.panel(FRAMEWORKS, "Side by side", **APART)["A"]) == 1
+
+
+def test_power_comes_from_the_gauge_where_a_gpu_has_no_counter(grafana: Grafana) -> None:
+    assert only(grafana.asked(one(FLEET, "Power", "stat"), FLEET, **APART)["A"]) == pytest.approx(900)
+
+
+def test_a_configuration_that_one_of_two_processes_refused_is_not_good(grafana: Grafana) -> None:
+    assert only(grafana.panel(ITSELF, "Configuration", **APART)["A"]) == 0
+
+
+def test_budgets_of_groups_by_a_label_of_ones_own_are_not_mixed(grafana: Grafana) -> None:
+    """1 of 100 and half of all, where a tenth may be bad."""
+    found = by(grafana.panel(SLOS, "Error budget left", slo=["of-teams"])["A"], "team")
+    assert found == {"search": pytest.approx(0.9), "chat": pytest.approx(-4)}

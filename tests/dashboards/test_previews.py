@@ -16,8 +16,8 @@ from tests.dashboards.previews.sheet import Sheet
 from tests.end_to_end.browser import chromium
 from tests.end_to_end.processes import ROOT
 
-EMPTY = {"server": {"Findings", "Speculative decoding", "Accepted drafts"}}
-"""That server has none."""
+EMPTY = {"server": {"Findings", "Speculative decoding", "Accepted drafts"}, "itself": {"Samples not used"}}
+"""That server has none of the first; every sample of the recorded pages is used."""
 CUT = """() => [...document.querySelectorAll('.panel')].flatMap(panel => {
   const frame = panel.getBoundingClientRect();
   const out = [...panel.querySelectorAll('svg text, .value, .legend, tr')].filter(each => {

@@ -92,6 +92,24 @@ def fill(database: Engine) -> None:
         pass
 
 
+def fill_apart(database: Engine) -> None:
+    """One minute of a prefill server that hands 10 requests of 100 tokens on, to end after 50 more each."""
+    make_partitions(database, [partition_of(rows_table(scope, Tier.MINUTE), START) for scope in COLUMNS])
+    rows = dict(_apart(role, made) for role, made in (("prefill", 10.0), ("decode", 500.0)))
+    Store(database).write_windows([Window(START, rows)], [], Progress("test", 0, 0))
+    while roll_up(database, UNTIL):
+        pass
+
+
+def _apart(role: str, generated: float) -> tuple[Labels, Minute]:
+    row = _minute()
+    row.counters["llm_prompt_tokens_total", ""] = 1000.0
+    row.counters["llm_generation_tokens_total", ""] = generated
+    row.counters["llm_requests_finished_total", "length" if role == "prefill" else "stop"] = 10.0
+    who = {"node": "gpu-1", "server": role, "framework": "vllm", "model": "llama", "role": role, "engine": "0"}
+    return labels(who), row
+
+
 def _minute_at(day: int, start: int) -> Window:
     wave = 1.0 + 0.2 * math.sin(2 * math.pi * (start % DAY) / DAY)
     rows = dict(row for server in SERVERS for row in _of_server(server, day, wave))
