@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from alerts import promql
 from dashboards import expressions as ask
@@ -14,9 +15,11 @@ from dashboards.model import (
     Annotation,
     Colour,
     Column,
+    Dashboard,
     Line,
     Link,
     Look,
+    Panel,
     Query,
     Shown,
     Table,
@@ -62,9 +65,43 @@ NODE = Variable("node", "Host", labels("llm_up", "node"), all_value=ANY)
 FRAMEWORK = Variable("framework", "Framework", labels(_INFO, "framework"), all_value=ANY)
 MODEL = Variable("model", "Model", labels(_INFO, "model", *_matching("framework")), all_value=ANY)
 ROLE = Variable("role", "Role", labels(_INFO, "role", *_matching("framework", "model")), all_value=ANY)
-ONE_OF_THEM = Variable("server", "Server", _servers(), regex='/server="([^"]*)"/')
+SERVERS = Variable("server", "Server", _servers(), regex='/server="([^"]*)"/')
 """Without a word for all of them: a server that is down tells no framework, so only its name can choose it."""
-CHOICES = (NODE, FRAMEWORK, MODEL, ROLE, ONE_OF_THEM)
+ONE_NODE, ONE_SERVER = (replace(of, name=f"one_{of.name}", single=True) for of in (NODE, SERVERS))
+"""Under names of their own: links take along that all are chosen, which would show all of them as one. Servers of
+several hosts may have the same name."""
+CHOICES = (NODE, FRAMEWORK, MODEL, ROLE, SERVERS)
+
+
+def of_one_server(dashboard: Dashboard) -> Dashboard:
+    """Of the panels' questions about several servers those about one.
+
+    Grafana makes regular expressions of choices of several alone: as one, `[::1]:8000` does not match itself.
+    """
+    variables = tuple(replace(variable, query=_of_one(variable.query)) for variable in dashboard.variables)
+    rows = tuple(replace(row, panels=tuple(map(_drawn_of_one, row.panels))) for row in dashboard.rows)
+    marks = tuple(
+        replace(mark, query=_asked_of_one(mark.query))
+        for mark in dashboard.annotations
+        if isinstance(mark.query, Query)
+    )
+    return replace(dashboard, variables=variables, rows=rows, annotations=marks)
+
+
+def _drawn_of_one(panel: Panel) -> Panel:
+    asked = tuple(_asked_of_one(query) for query in panel.queries if isinstance(query, Query))
+    return replace(panel, queries=asked)
+
+
+def _asked_of_one(query: Query) -> Query:
+    return replace(query, expr=_of_one(query.expr))
+
+
+def _of_one(expr: str) -> str:
+    for name in ask.TARGET:
+        expr = expr.replace(promql.matching(name, f"${name}"), promql.equals(name, f"$one_{name}"))
+    return expr
+
 
 # Marks
 
@@ -109,9 +146,9 @@ FULL = (Threshold(None, GOOD), Threshold(0.85, WARNING), Threshold(0.95, BAD))
 UP_OR_DOWN = (Shown(1, "up", GOOD), Shown(0, "down", BAD), Shown(None, "no data", NEUTRAL))
 
 
-TO_SERVER = Link("This server", SERVER, (("node", "label:node"), ("server", "label:server")))
+TO_SERVER = Link("This server", SERVER, (("one_node", "label:node"), ("one_server", "label:server")))
 """From a line; in a table a field goes by its title."""
-FROM_ROW = Link("This server", SERVER, (("node", "label:Host"), ("server", "label:Server")))
+FROM_ROW = Link("This server", SERVER, (("one_node", "label:Host"), ("one_server", "label:Server")))
 
 # Panels
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from alerts import promql
 from dashboards import expressions as ask
 from dashboards import parts, trust
@@ -29,7 +27,6 @@ from dashboards.model import (
 )
 from exporters import schema
 
-_ONE = replace(parts.ONE_OF_THEM, single=True)
 _BY, _ENGINE = ask.TARGET, ("engine",)
 _UP, _AVAILABLE = ask.gauge("llm_up"), ask.gauge("llm_metrics_available")
 _RUNNING, _WAITING = ask.gauge("llm_requests_running"), ask.gauge("llm_requests_waiting")
@@ -360,24 +357,26 @@ _OUTSIDE = (
 
 
 def dashboard() -> Dashboard:
-    return Dashboard(
-        uid=parts.SERVER,
-        title="inferwatch / Server",
-        description="One server: what it does, how well, what it runs on, and how far its numbers can be trusted.",
-        variables=(parts.NODE, parts.FRAMEWORK, parts.MODEL, parts.ROLE, _ONE),
-        links=(parts.ALL_DASHBOARDS,),
-        annotations=parts.MARKS,
-        since="now-3h",
-        rows=(
-            Row("Now", _NOW),
-            Row("What it is", _WHAT_IT_IS),
-            Row("Load", _LOAD),
-            Row("Latency", _PERCENTILES),
-            Row("Latency as heatmaps", _HEATMAPS),
-            Row("Lengths", _LENGTHS, is_collapsed=True),
-            Row("KV cache, prefixes, speculation, adapters", _MEMORY),
-            Row("Its GPUs", _GPUS),
-            Row("Seen from outside", _OUTSIDE, is_collapsed=True),
-            trust.ROW,
-        ),
+    return parts.of_one_server(
+        Dashboard(
+            uid=parts.SERVER,
+            title="inferwatch / Server",
+            description="One server: what it does, how well, what it runs on, and how far its numbers can be trusted.",
+            variables=(parts.ONE_NODE, parts.FRAMEWORK, parts.MODEL, parts.ROLE, parts.ONE_SERVER),
+            links=(parts.ALL_DASHBOARDS,),
+            annotations=parts.MARKS,
+            since="now-3h",
+            rows=(
+                Row("Now", _NOW),
+                Row("What it is", _WHAT_IT_IS),
+                Row("Load", _LOAD),
+                Row("Latency", _PERCENTILES),
+                Row("Latency as heatmaps", _HEATMAPS),
+                Row("Lengths", _LENGTHS, is_collapsed=True),
+                Row("KV cache, prefixes, speculation, adapters", _MEMORY),
+                Row("Its GPUs", _GPUS),
+                Row("Seen from outside", _OUTSIDE, is_collapsed=True),
+                trust.ROW,
+            ),
+        )
     )

@@ -40,7 +40,8 @@ class Grafana:
     def _chosen(self, variable: Json, wanted: Sequence[str] | None, before: Mapping[str, str]) -> str:
         if wanted is None and variable.get("allValue"):
             return str(variable["allValue"])
-        return _alternatives(wanted or self.options(variable, before))
+        found = wanted or self.options(variable, before)
+        return _alternatives(found) if variable["multi"] else [*found, ""][0]
 
     def options(self, variable: Json, before: Mapping[str, str]) -> list[str]:
         query = interpolated(variable["query"], before)

@@ -52,7 +52,7 @@ NOT_DRAWN = {
 
 
 def chosen(name: str, server: str = "vllm") -> dict[str, list[str]]:
-    return {"server": [server], "node": ["node-a"]} if name == ONE_SERVER else {}
+    return {"one_server": [server], "one_node": ["node-a"]} if name == ONE_SERVER else {}
 
 
 def empty(grafana: Grafana, name: str, server: str = "vllm") -> set[str]:

@@ -140,6 +140,19 @@ def test_choices_of_the_fleet_take_several_values_and_all() -> None:
         assert (choice["multi"], choice["includeAll"], choice["current"]["value"]) == (True, True, ["$__all"])
 
 
+@every
+def test_a_choice_of_one_is_compared_as_it_is_and_has_a_name_of_its_own(name: str) -> None:
+    """Grafana escapes what regular expressions read otherwise in choices of several alone; and a link takes along that
+    all are chosen, whatever the dashboard to which it leads can choose."""
+    of_one = {v["name"] for v in variables(JSON[name], "query") if not v["multi"]}
+    asked = " ".join(str(text) for path, text in leaves(JSON[name]) if path.endswith((".expr", ".query")))
+    for choice in of_one:
+        assert f'="${choice}"' in asked
+        assert f'=~"${choice}"' not in asked
+    others = {v["name"] for other in JSON.values() for v in variables(other, "query") if v["multi"]}
+    assert not of_one & others
+
+
 def test_a_click_on_a_server_leads_to_it_with_the_time_and_the_data_source() -> None:
     (table,) = (p for p in panels(JSON["dashboards/fleet.json"]) if p["type"] == "table" and p["title"] == "Servers")
     (link,) = (
@@ -149,7 +162,7 @@ def test_a_click_on_a_server_leads_to_it_with_the_time_and_the_data_source() -> 
         if prop == "links"
     )
     assert link == (
-        '/d/inferwatch-server?var-node=${__data.fields["Host"]}&var-server=${__data.fields["Server"]}'
+        '/d/inferwatch-server?var-one_node=${__data.fields["Host"]}&var-one_server=${__data.fields["Server"]}'
         "&${datasource:queryparam}&${__url_time_range}"
     )
 

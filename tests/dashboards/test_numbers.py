@@ -99,7 +99,7 @@ def test_a_server_that_is_down_has_a_row_with_its_name_alone(grafana: Grafana) -
 
 
 def test_a_heatmap_counts_what_came_within_each_interval(grafana: Grafana) -> None:
-    found = grafana.panel(SERVER, "Time to first token", **HERE, server=["full"])["A"]
+    found = grafana.panel(SERVER, "Time to first token", one_node=[by_hand.NODE], one_server=["full"])["A"]
     counts = by(found, "le")
     assert counts["0.5"] == pytest.approx(4 * RATE_INTERVAL)
     assert counts["0.4"] == 0
@@ -114,7 +114,7 @@ def test_states_are_numbers_that_stand_for_words(grafana: Grafana) -> None:
         for value, shown in mapping["options"].items()
     }
     for server, state in (("half", "awake"), ("blank", "sleeping")):
-        found = grafana.panel(SERVER, "Process and state", **HERE, server=[server])["A"]
+        found = grafana.panel(SERVER, "Process and state", one_node=[by_hand.NODE], one_server=[server])["A"]
         assert words[only(found)] == state
 
 
@@ -182,7 +182,7 @@ def test_power_and_errors_of_gpus_come_from_counters(grafana: Grafana) -> None:
 
 
 def test_a_servers_gpus_are_those_that_it_runs_on(grafana: Grafana) -> None:
-    found = grafana.panel(SERVER, "GPU memory in use", node=["node-a"], server=["vllm"])["A"]
+    found = grafana.panel(SERVER, "GPU memory in use", one_node=["node-a"], one_server=["vllm"])["A"]
     assert by(found, "uuid") == {"GPU-0": 60e9}
 
 

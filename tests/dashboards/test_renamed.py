@@ -39,7 +39,8 @@ def test_it_is_drawn_with_the_same_numbers(server: str, grafana: Grafana) -> Non
     for title in ("Running requests", "KV cache in use", "Time between tokens, P99 and P50", "Tokens per second"):
         panel = next(p for p in panels(dashboard) if p["title"] == title)
         one, other = (
-            grafana.asked(panel, dashboard, node=["node-a"], server=[name]) for name in (RENAMED[server][0], server)
+            grafana.asked(panel, dashboard, one_node=["node-a"], one_server=[name])
+            for name in (RENAMED[server][0], server)
         )
         assert numbers(one) == numbers(other), title
 

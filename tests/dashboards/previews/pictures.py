@@ -37,7 +37,7 @@ _RECORDED = (
     "Preview. Recorded metrics pages of every frontend, played back over twenty minutes; GPUs and rules made up."
 )
 _MONTH = "Preview: a month of a made-up fleet, eight minutes of each day."
-_CHOSEN = {"server": {"server": ["vllm"], "node": [recorded.NODE]}}
+_CHOSEN = {"server": {"one_server": ["vllm"], "one_node": [recorded.NODE]}}
 _OF_HISTORY = {
     "step": "day", "framework": tuple({s.framework for s in months.SERVERS}), "model": ("llama",), "price": "2.5",
 }  # fmt: skip
