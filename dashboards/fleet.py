@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from alerts import promql
+from alerts.burn import HOUR
 from dashboards import expressions as ask
 from dashboards import parts
 from dashboards.model import (
@@ -24,6 +25,8 @@ _RUNNING, _WAITING = ask.gauge("llm_requests_running"), ask.gauge("llm_requests_
 _KV = ask.gauge("llm_kv_cache_utilization_ratio")
 _BY = ("framework",)
 _NOT_READ = promql.binary(_UP, ">", _AVAILABLE)
+_RECENT = ask.max_by(ask.TARGET, promql.over_time("last", ask.chosen("llm_up"), HOUR))
+_GONE = promql.binary(_RECENT, "unless", _UP)
 
 _NOW = (
     Stat(
@@ -34,12 +37,14 @@ _NOW = (
     ),
     Stat(
         title="Servers in trouble",
-        description="Servers that do not answer, and those that answer while their metrics cannot be read: for the "
-        "reason see the findings.",
+        description="Servers that do not answer, those that answer while their metrics cannot be read (for the reason "
+        "see the findings), and those of the last hour of which nobody tells any more: their sidecar is gone, or they "
+        "were taken out of its configuration.",
         unit=Unit.NUMBER,
         queries=(
             Query(ask.sum_by((), ask.holds(_UP, "==", 0)), "down"),
             Query(ask.none_as_zero(ask.count_by((), _NOT_READ), ask.count_by((), _UP)), "without metrics"),
+            Query(ask.none_as_zero(ask.count_by((), _GONE), ask.count_by((), _RECENT)), "not heard of"),
         ),
         thresholds=parts.NONE_IS_GOOD,
     ),

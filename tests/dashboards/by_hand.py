@@ -52,7 +52,8 @@ def scrapes(start: int) -> Iterator[Scrape]:
         page = list(_page(step))
         yield Scrape(start + step * EVERY, page, ONLY)
         yield Scrape(start + step * EVERY + 1, page, AGAIN)
-        yield Scrape(start + step * EVERY, [*_apart(step * EVERY), _reloaded(1.0)], ONLY)
+        gone = [Sample("llm_up", (("node", APART), ("server", "gone")), 1.0)] if step < RESTART_STEP else []
+        yield Scrape(start + step * EVERY, [*_apart(step * EVERY), _reloaded(1.0), *gone], ONLY)
         yield Scrape(start + step * EVERY, [_reloaded(0.0)], AGAIN)
         yield Scrape(start + step * EVERY, [*_rules(), *_teams(), *_alerts(start)], ("", ""))
 

@@ -231,3 +231,8 @@ def test_budgets_of_groups_by_a_label_of_ones_own_are_not_mixed(grafana: Grafana
     """1 of 100 and half of all, where a tenth may be bad."""
     found = by(grafana.panel(SLOS, "Error budget left", slo=["of-teams"])["A"], "team")
     assert found == {"search": pytest.approx(0.9), "chat": pytest.approx(-4)}
+
+
+def test_a_server_of_which_nobody_tells_any_more_is_in_trouble(grafana: Grafana) -> None:
+    assert only(grafana.panel(FLEET, "Servers in trouble", **APART)["C"]) == 1
+    assert only(grafana.panel(FLEET, "Servers in trouble", **HERE)["C"]) == 0
