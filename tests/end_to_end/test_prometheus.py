@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporters import schema
@@ -85,8 +86,10 @@ def test_prometheus_understands_every_query_in_the_docs(prometheus: Prometheus) 
 def test_promtool_accepts_every_scrape_configuration_in_the_docs(tmp_path: Path) -> None:
     examples = [block for block in blocks("yaml") if "scrape_configs" in block]
     assert examples
-    for example in examples:
-        (tmp_path / "prometheus.yml").write_text(example)
+    for example in map(yaml.safe_load, examples):
+        for job in example["scrape_configs"]:
+            job.pop("kubernetes_sd_configs", None)  # Debian's Prometheus is built without
+        (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(example))
         command = [require("promtool"), "check", "config", str(tmp_path / "prometheus.yml")]
         done = subprocess.run(command, capture_output=True, timeout=30, check=False)
         assert done.returncode == 0, done.stderr.decode()
