@@ -18,13 +18,16 @@ _BLOCK_SECONDS = 7200
 def _by_blocks(openmetrics: Path) -> Iterator[Path]:
     """promtool reads a whole file again for each block of its storage."""
     blocks: dict[int, list[str]] = {}
+    end = ""
     with openmetrics.open() as lines:
         for line in lines:
-            if not line.startswith("#"):
+            if line.startswith("#"):
+                end = line
+            else:
                 blocks.setdefault(int(float(line.rpartition(" ")[2]) // _BLOCK_SECONDS), []).append(line)
     for number, part in sorted(blocks.items()):
         file = openmetrics.with_suffix(f".{number}.om")
-        file.write_text("".join((*part, "# EOF\n")))
+        file.write_text("".join((*part, end)))
         yield file
         file.unlink()
 
