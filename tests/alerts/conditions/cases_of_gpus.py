@@ -92,7 +92,7 @@ GPU_CASES = [
     Case("few are sent again", "NvlinkErrors", counter(*LINKS, crc=event(30), replay=event(30))),
 
     Case("lost, and back", "GpuLost", {f"gpu_up{{{GPU}}}": [*held(1, 10.5), *held(0, 10), *held(1, 10)]},
-         (Fires(13, 21, G),)),
+         (Fires(13, 26, G),)),  # back at minute 21, and kept for five
     Case("hangs for a moment", "GpuLost", {f"gpu_up{{{GPU}}}": [*held(1, 10.5), *held(0, 2), *held(1, 10)]}),
     Case("up", "GpuLost", gauges(20)),
     Case("not read any more", "GpuLost", {f"gpu_up{{{GPU}}}": [*held(1, 10), *gone(20)]}),
