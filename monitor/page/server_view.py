@@ -141,22 +141,31 @@ def _field_line(row: ServerRow, observation: Observation, columns: Sequence[Labe
         unit=_unit(metric),
         values=values,
         whole=metric.scope is Scope.TARGET,
-        quality=_quality(status, known),
+        quality=_quality(row, status, known),
         source=status.source if status else "",
         reason=_reason(row, status, metric, known),
     )
 
 
-def _quality(status: FieldOut | None, known: bool) -> str:
+def _quality(row: ServerRow, status: FieldOut | None, known: bool) -> str:
+    """Sources that read the sidecar's page are told of the fields that are not exact alone; "" where of none."""
     if not known:
         return "unavailable"
-    return status.quality if status else "derived"
+    if status:
+        return status.quality
+    return "exact" if row.fields else ""
 
 
 def _reason(row: ServerRow, status: FieldOut | None, metric: Metric, known: bool) -> str:
     if known:
         return status.reason if status else ""
-    return why_missing(row, metric.name, "nothing measured yet" if status else "not measured for this server")
+    return why_missing(row, metric.name, _otherwise(row, status, metric))
+
+
+def _otherwise(row: ServerRow, status: FieldOut | None, metric: Metric) -> str:
+    if metric.name.startswith("llm_probe_"):
+        return "not measured for this server"
+    return "nothing measured yet" if status or row.fields else "not told here"
 
 
 def _unit(metric: Metric) -> str:

@@ -73,6 +73,21 @@ def test_a_field_that_is_missing_says_why() -> None:
     assert line(told, "llm_probe_success").reason == "not measured for this server"
 
 
+def test_where_only_fields_that_are_not_exact_are_known_the_others_are_exact() -> None:
+    fields = [status("llm_requests_unfinished", "approximate")]
+    values = {series("llm_requests_running"): 3, series("llm_requests_unfinished"): 1, series("llm_probe_success"): 1}
+    told = server_view(row(fields=fields), observation(0, values))
+    qualities = [line(told, name.metric).quality for name in values]
+    assert qualities == ["exact", "approximate", "exact"]
+    assert line(told, "llm_preemptions_total").reason == "nothing measured yet"
+
+
+def test_where_no_quality_is_known_none_is_said() -> None:
+    told = view({series("llm_requests_running"): 3})
+    assert line(told, "llm_requests_running").quality == ""
+    assert line(told, "llm_preemptions_total").reason == "not told here"
+
+
 def test_values_stand_in_the_base_unit_of_the_schema() -> None:
     told = view(
         {
