@@ -15,7 +15,7 @@ class SourceRow(BaseModel, frozen=True):
     """The URL of a sidecar or Prometheus."""
     readable: bool
     problem: str | None = None
-    """Why it could not be read when it was asked last."""
+    """Why it could not be read when it was asked last, or what it is instead of a sidecar."""
 
 
 def router(sources: Sequence[Source], problems: Callable[[], Mapping[str, str]]) -> APIRouter:

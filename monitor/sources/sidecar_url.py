@@ -14,6 +14,7 @@ from exporters.gpu.text import gathered
 from exporters.observation import Observation
 from monitor.sources import SourceError
 from monitor.sources.rebuild import observations
+from monitor.sources.stranger import stranger
 
 _MAX_BYTES = 256 * 2**20
 """A sidecar answers for many servers."""
@@ -44,6 +45,8 @@ class SidecarUrl:
             samples = read_samples(body.text)
         except InvalidExposition as cause:
             raise SourceError(f"could not read the sidecar at {self._page}: {cause}") from cause
+        if told := stranger((s.name for s in samples), body):
+            raise SourceError(f"could not read the sidecar at {self._page}: {told}")
         self.node = next((s.labels.get("node") for s in samples if s.name == "inferwatch_build_info"), self.node)
         self._gpus = {**dict.fromkeys(self._gpus), **gathered(samples, now)}
         return observations(samples, now)

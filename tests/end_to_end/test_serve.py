@@ -10,6 +10,7 @@ import yaml
 from tests.end_to_end.processes import DEADLINE, free_port, running, until
 from tests.end_to_end.product import Product
 from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
+from tests.servers.prometheus import Prometheus
 
 
 def command(*arguments: str) -> list[str]:
@@ -57,3 +58,37 @@ def test_without_a_sidecar_to_read_it_says_how_to_name_one(tmp_path: Path) -> No
         assert process.popen.wait(DEADLINE) == 2
     assert process.output().startswith("inferwatch: no sidecar to read")
     assert "sources: {sidecars:" in process.output()
+
+
+def test_what_answers_in_a_sidecars_place_is_named_and_a_sidecar_without_servers_is_none_of_it(tmp_path: Path) -> None:
+    with (
+        serving(vllm(VLLM, "1-mid10")) as server,
+        Prometheus("scrape_configs: []", tmp_path) as prometheus,
+    ):
+        sidecar, monitor = free_port(), free_port()
+        sidecar_config = write(tmp_path / "sidecar.yml", listen={"port": sidecar}, gpus={"source": "off"})
+        urls = [f"http://127.0.0.1:{port}" for port in (sidecar, server, monitor)]
+        monitor_config = write(
+            tmp_path / "monitor.yml",
+            sources={"sidecars": [*urls, prometheus.url]},
+            listen={"port": monitor},
+            scrape={"interval": "1s"},
+        )
+        with (
+            running(command("exporter", "--config", sidecar_config), tmp_path),
+            running(command("serve", "--config", monitor_config, "--state-dir", str(tmp_path)), tmp_path) as process,
+        ):
+            product = Product(urls[2], process)
+
+            def told() -> list[str | None]:
+                problems = [row["problem"] for row in product.get("/api/v1/sources").json()]
+                assert problems[0] is None
+                assert all("no sidecar's page" in str(p) or "a monitor that" in str(p) for p in problems[1:])
+                return problems
+
+            problems = until(told, process)
+            assert product.get("/").text.count("<strong>Source:</strong>") == 3
+            assert process.end() == 0
+    for problem, it_is in zip(problems[1:], ("this is vllm", "this is a monitor", "this is a Prometheus"), strict=True):
+        assert it_is in str(problem)
+        assert process.output().count(str(problem)) == 1

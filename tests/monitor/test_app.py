@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 from exporters.config import Config, Server
 from exporters.observation import Observation
 from exporters.sidecar import Sidecar
+from monitor.alert_history.store import AlertStore, Wanted
 from monitor.app import create_app
 from monitor.assembly import assemble
 from monitor.config import HistorySection, MonitorConfig, Sources
@@ -141,6 +142,35 @@ async def test_page_and_api_tell_why_a_source_cannot_be_read(store: Store, histo
             {"name": "http://bad", "readable": False, "problem": "could not ask Prometheus: see `prometheus.url`"},
             {"name": "http://good", "readable": True, "problem": None},
         ]
+
+
+async def test_a_server_named_as_a_sidecar_is_told_everywhere_and_counts_as_down(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    at = 1_796_032_800.0
+    async with serving(pages({"/metrics": response(PAGE)})) as served:
+        config = MonitorConfig(sources=Sources(sidecars=(served.url,)), history=HistorySection(path=tmp_path / "h"))
+        monitor = assemble(config, clock=lambda: at)
+        [source] = monitor.recorder.sources
+        for _ in range(8):
+            await monitor.recorder.observe(source)
+            monitor.watch.turn()
+            at += 60
+        app = create_app(monitor.fleet, monitor.history, recorder=monitor.recorder)
+        # Not with its lifespan: it would begin to read by the clock.
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
+            [row] = (await client.get("/api/v1/sources")).json()
+            page = (await client.get("/")).text
+        await source.aclose()
+    assert (row["name"], row["readable"]) == (served.url, False)
+    assert "this is vllm itself: name it under `servers` of a sidecar" in row["problem"]
+    assert "this is vllm itself: name it under <code>servers</code> of a sidecar" in page
+    assert [r.getMessage() for r in caplog.records if "vllm itself" in r.getMessage()] == [
+        f"{served.url}: {row['problem']}"
+    ]
+    [down] = AlertStore(monitor.database).find(Wanted(100, at, name="SidecarDown"))
+    assert (down.labels["instance"], down.ends_at) == (served.url.removeprefix("http://"), None)
+    monitor.close()
 
 
 async def test_the_page_tells_that_the_history_cannot_be_written(database: Engine, history: History) -> None:

@@ -32,6 +32,7 @@ PAGES = [
     "0.7.3-v0engine/1-mid62s.prom",
 ]
 NOW = 1_800_000_000.0
+NO_SERVERS = 'inferwatch_build_info{node="n1",version="0.1",grid="1"} 1\n'
 
 
 class Recorded:
@@ -208,6 +209,73 @@ async def test_a_sidecar_that_cannot_be_read_is_an_error_that_names_it(status: i
         await source.aclose()
 
 
+SWITCHED_OFF = (CAPTURES / "0.32.0/D-nologstats-2-after.prom").read_text()
+LAG = 'inferwatch_history_lag_seconds{node="n1"} 4\n'
+ROUTER = "".join(
+    f'vllm:num_requests_running{{engine="0",model_name="m",instance="{at}"}} 1\n' for at in ("gpu-1:8000", "gpu-2:8000")
+)
+PYTHON = 'python_info{implementation="CPython"} 1\nprocess_open_fds 9\n'
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        (
+            (CAPTURES / PAGES[0]).read_text(),
+            "neither `inferwatch_…` nor `llm_up`, but `.*: this is vllm itself: name it",
+        ),
+        (SWITCHED_OFF, "perhaps this is vllm itself: name it under `servers` of a sidecar"),
+        (ROUTER, "it passes on vllm metrics of .*: name each server behind it under `servers` of a sidecar"),
+        (
+            "prometheus_build_info 1\n",
+            "but `prometheus_build_info`: this is a Prometheus: name it under `prometheus.url`",
+        ),
+        (PYTHON, "but `python_info`, `process_open_fds`: name `inferwatch exporter` or"),
+        ("\n", "and no other metric: name `inferwatch exporter` or `inferwatch up` of a host under `sources.sidecars`"),
+        (NO_SERVERS + LAG, "this is a monitor that reads no servers itself .*: name `inferwatch exporter` or"),
+    ],
+    ids=["server", "server without statistics", "router", "Prometheus", "other program", "nothing", "monitor"],
+)
+async def test_a_page_that_is_no_sidecars_is_an_error_that_says_whose_it_is(page: str, told: str) -> None:
+    async with serving(pages({"/metrics": response(page)})) as served:
+        source = SidecarUrl(served.url, 10)
+        with pytest.raises(SourceError, match=f"could not read the sidecar at {served.url}/metrics: .*{told}"):
+            await source.observe()
+        assert source.node is None
+        await source.aclose()
+
+
+RELOADED = 'inferwatch_config_last_reload_successful{node="n1"} 1\n'
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        NO_SERVERS,
+        RELOADED,
+        NO_SERVERS + RELOADED + LAG,
+        "inferwatch_of_tomorrow 1\n",
+        'llm_up{node="n1",server="a"} 1\n',
+    ],
+    ids=["build alone", "configuration alone", "up", "newer", "without own metrics"],
+)
+async def test_a_sidecar_of_any_release_is_read_with_or_without_servers(page: str) -> None:
+    async with serving(pages({"/metrics": response(page)})) as served:
+        source = SidecarUrl(served.url, 10)
+        assert [o.server for o in await source.observe()] == (["a"] if "llm_up" in page else [])
+        await source.aclose()
+
+
+async def test_a_sidecar_without_servers_is_one() -> None:
+    sidecar = Sidecar(Config.model_validate({"node": "n1", "gpus": {"source": "off"}}))
+    page = sidecar.page(await sidecar.collect())
+    async with serving(pages({"/metrics": response(page, content_type=CONTENT_TYPE)})) as served:
+        source = SidecarUrl(served.url, 10)
+        assert (await source.observe(), source.node) == ([], "n1")
+        await source.aclose()
+    await sidecar.aclose()
+
+
 async def test_a_sidecar_that_hangs_costs_no_more_than_its_time() -> None:
     async with serving(silence) as served:
         source = SidecarUrl(served.url, 0.05)
@@ -217,7 +285,7 @@ async def test_a_sidecar_that_hangs_costs_no_more_than_its_time() -> None:
 
 
 async def test_the_url_may_be_that_of_the_metrics_page_itself() -> None:
-    async with serving(answering(response("\n"), close=False)) as served:
+    async with serving(answering(response(NO_SERVERS), close=False)) as served:
         source = SidecarUrl(f"{served.url}/metrics", 10)
         assert await source.observe() == []
         assert served.paths == ["/metrics"]
@@ -234,7 +302,7 @@ async def test_a_sidecar_elsewhere_tells_its_gpus_as_long_as_its_page_does() -> 
         found = source.gpus()["gpu-1"]
         assert found is not None
         assert [(g.uuid, g.up, g.value("gpu_power_watts"), g.at) for g in found.gpus] == [("GPU-a", True, 312.5, NOW)]
-        answers["/metrics"] = response("\n", content_type=CONTENT_TYPE)
+        answers["/metrics"] = response(NO_SERVERS, content_type=CONTENT_TYPE)
         await source.observe()
         assert source.gpus() == {"gpu-1": None}
         await source.aclose()
