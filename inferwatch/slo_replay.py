@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from alerts.burn import HOUR, SLICE, duration
+from alerts.burn import SLICE, duration
 from alerts.slo.spec import Slo
 from inferwatch.console import MISUSED, CommandError, columns, plural
 from inferwatch.place import opened
@@ -47,9 +47,10 @@ def _moments(span: Span, newest: float) -> tuple[int, int]:
         since, until = moment("since", span.since, newest), min(newest, moment("until", span.until, newest))
     except InvalidParameter as error:
         raise CommandError(f"--{error}; allowed: {', '.join(error.allowed)}", status=MISUSED) from error
-    first, last = int(since) // HOUR * HOUR, int(until) // SLICE * SLICE
+    first, last = int(since) // SLICE * SLICE, int(until) // SLICE * SLICE
     if first >= last:
-        raise CommandError("--since: allowed: a moment of the history, before --until", status=MISUSED)
+        told = f"{duration(SLICE)} or more before --until and before the newest minute, {_time(int(newest))} UTC"
+        raise CommandError(f"--since: {span.since!r}: allowed: a moment {told}", status=MISUSED)
     return first, last
 
 
@@ -62,7 +63,7 @@ def _lines(found: Replay) -> list[str]:
     ]
     gaps = [(_time(g.start), _time(g.end), g.why) for g in sorted(found.gaps, key=lambda g: g.start)]
     return [
-        f"{told}, from {_time(found.since)} to {_time(found.until)}",
+        f"{told}, from {_time(found.since)} to {_time(found.until)} UTC, every {duration(SLICE)}",
         f"would have alerted: {plural(len(alerts), 'time')}",
         *columns(alerts),
         *(["could not be evaluated:", *columns(gaps)] if gaps else []),

@@ -5,7 +5,7 @@ Where only hours are kept, windows are judged each hour, and alerts with a windo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -53,20 +53,22 @@ class Replay:
 
 
 def replay(counter: Counter, slo: Slo, since: int, until: int) -> Replay:
-    """From a whole hour to a whole five minutes. Raises ReadError."""
+    """Both moments are whole five minutes. Raises ReadError."""
     windows = slo.burn_windows()[0]
     first = since - max((w.long for w in windows), default=0)
     tally = counter.tally(slo, [first // HOUR * HOUR, until], fine=True)
     moments = list(range(since + SLICE, until + 1, SLICE))
-    hours = _coarse_hours(tally)
+    hours = _coarse_hours(tally, since, until)
+    gaps = (*_unjudged(slo, hours), *_unseen(tally))
     fired = [f for n, group in enumerate(tally.groups) for f in _fired(slo, group, tally, n, moments, hours)]
-    gaps = [*_unjudged(slo, hours, since, until), *_unseen(tally, since, until)]
-    return Replay(slo, since, until, tuple(fired), tuple(gaps), tally.groups)
+    return Replay(slo, since, until, tuple(fired), tuple(_within(gaps, since, until)), tally.groups)
 
 
-def _coarse_hours(tally: Tally) -> set[int]:
-    """Starts of hours of which no minutes are kept."""
-    return set(tally.cells.start[tally.cells.length == HOUR].tolist())
+def _coarse_hours(tally: Tally, since: int, until: int) -> set[int]:
+    """Starts of hours of which no minutes are kept; of the one that `until` cuts then nothing is read."""
+    read = int(tally.cells.end.max(initial=since))
+    cut = {read // HOUR * HOUR} if read < until else set()
+    return cut | set(tally.cells.start[tally.cells.length == HOUR].tolist())
 
 
 def _fired(
@@ -126,21 +128,28 @@ def _clean(counts: Counts, seconds: int) -> Counts:
     return replace(counts, **rounded, minutes=seconds / MINUTE - counts.minutes_excluded)
 
 
-def _unjudged(slo: Slo, hours: set[int], since: int, until: int) -> Iterator[Gap]:
+def _within(gaps: Iterable[Gap], since: int, until: int) -> Iterator[Gap]:
+    """What was read before `since` is for the windows alone."""
+    for gap in gaps:
+        start, end = max(gap.start, since), min(gap.end, until)
+        if start < end:
+            yield Gap(start, end, gap.why)
+
+
+def _unjudged(slo: Slo, hours: set[int]) -> Iterator[Gap]:
     short = [w for w in slo.burn_windows()[0] if w.short < HOUR]
     if not short:
         return
     names = ", ".join(f"{w.severity} at {w.factor}x" for w in short)
-    for start, end in _runs(sorted(h for h in hours if since <= h < until), HOUR):
+    for start, end in _runs(sorted(hours), HOUR):
         yield Gap(start, end, f"only hours are kept: {names} cannot be judged")
 
 
-def _unseen(tally: Tally, since: int, until: int) -> Iterator[Gap]:
+def _unseen(tally: Tally) -> Iterator[Gap]:
     """Minutes in which no server of any group was observed."""
     cells = tally.cells
-    inside = (cells.start >= since) & (cells.end <= until)
     unknown = tally.counts[FIELDS.index("minutes_unknown")].min(axis=0) if len(tally.groups) else cells.length / MINUTE
-    whole = inside & (unknown >= cells.length / MINUTE)
+    whole = unknown >= cells.length / MINUTE
     for length in (HOUR, MINUTE):
         for start, end in _runs(cells.start[whole & (cells.length == length)].tolist(), length):
             yield Gap(start, end, "no server was observed")

@@ -67,3 +67,30 @@ def test_without_a_history_or_objectives_the_command_says_so(
     )  # fmt: skip
     Path("slo.yml").write_text(SPEC)
     assert "there is no history at" in inferwatch("slo", "status", "--state-dir", ".").err
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize(
+    ("since", "until", "told"),
+    [
+        ("20m", "now", "2026-12-01 02:40 to 2026-12-01 03:00"),
+        ("2026-12-01T01:33:20Z", "2026-12-01T02:09:00Z", "2026-12-01 01:30 to 2026-12-01 02:05"),
+    ],
+)
+def test_a_replay_keeps_to_what_was_asked_for_and_says_so(
+    inferwatch: Command, since: str, until: str, told: str
+) -> None:
+    ran = inferwatch("slo", "replay", "--state-dir", ".", "--since", since, "--until", until)
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.splitlines()[0] == f"fast: 95 % over 30 days, from {told} UTC, every 5m"
+    assert "could not be evaluated" not in ran.out
+
+
+@pytest.mark.usefixtures("database")
+def test_a_replay_of_less_than_a_step_is_refused(inferwatch: Command) -> None:
+    ran = inferwatch("slo", "replay", "--state-dir", ".", "--since", "0m")
+    assert (ran.status, ran.err) == (
+        2,
+        "inferwatch: --since: '0m': allowed: a moment 5m or more before --until and before the newest minute, "
+        "2026-12-01 03:00 UTC\n",
+    )

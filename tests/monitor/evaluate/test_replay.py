@@ -64,6 +64,26 @@ def test_hours_without_minutes_judge_long_windows_alone(database: Engine) -> Non
     assert "page at 14.4x" in gap.why
 
 
+def test_what_cannot_be_told_is_told_of_what_was_asked_for_alone(database: Engine) -> None:
+    filled(database, 48, 0, 0, gap=range(6 * 60, 8 * 60))
+    forget(database, Retention(minutes=DAY), START + 2 * DAY)
+    since, until = START + 6 * HOUR + 1200, START + 7 * HOUR + 2100
+    found = replay(Counter(database), available(objective="99%"), since, until)
+    # Of the hour that `until` cuts no part is known.
+    assert {(gap.why.partition(":")[0], gap.start, gap.end) for gap in found.gaps} == {
+        ("only hours are kept", since, until),
+        ("no server was observed", since, START + 7 * HOUR),
+    }
+
+
+def test_a_replay_may_begin_within_an_alert(database: Engine) -> None:
+    filled(database, 8, 300, 360)
+    found = replay(Counter(database), available(objective="99%", alerts=["page"]), START + 21_000, START + 8 * HOUR)
+    (fast,) = [f for f in found.fired if f.window.long == HOUR]
+    # Since the 345th minute; judged first at the 355th.
+    assert fast.start == START + 355 * 60
+
+
 def test_replay_and_status_judge_alike(database: Engine) -> None:
     filled(database, 10, 200, 420)
     slo: Slo = available(objective="98%")
