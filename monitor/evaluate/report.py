@@ -32,13 +32,17 @@ def period(text: str, *, months: int, newest: int) -> Period:
     year, number = (int(match[1]), int(match[2])) if match else (0, 0)
     if not match or not (1 <= number <= 12 // months and year >= 1970):
         raise ValueError("a month such as 2026-11" if months == 1 else "a quarter such as 2026-Q4")
-    since, until = (_start(year, (number - 1) * months + further) for further in (0, months))
-    return Period(text, since, min(until, max(since, newest)), newest >= until)
+    first = year * 12 + (number - 1) * months
+    last = datetime.fromtimestamp(newest, UTC)
+    if first > last.year * 12 + last.month - 1:
+        raise ValueError(f"one that has begun by the newest minute of the history, {last:%Y-%m-%d %H:%M} UTC")
+    since, until = _start(first), _start(first + months)
+    return Period(text, since, min(until, newest), newest >= until)
 
 
-def _start(year: int, months: int) -> int:
-    """Of the month so many after January."""
-    return int(datetime(year + months // 12, months % 12 + 1, 1, tzinfo=UTC).timestamp())
+def _start(month: int) -> int:
+    """Of the month so many after January of the year 0."""
+    return int(datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC).timestamp())
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,3 +94,13 @@ def test_a_replay_of_less_than_a_step_is_refused(inferwatch: Command) -> None:
         "inferwatch: --since: '0m': allowed: a moment 5m or more before --until and before the newest minute, "
         "2026-12-01 03:00 UTC\n",
     )
+
+
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize(
+    ("option", "value"), [("--month", "2027-01"), ("--month", "9999-12"), ("--quarter", "2027-Q1")]
+)
+def test_a_report_of_what_has_not_begun_is_refused(inferwatch: Command, option: str, value: str) -> None:
+    ran = inferwatch("slo", "report", "--state-dir", ".", option, value)
+    told = "allowed: one that has begun by the newest minute of the history, 2026-12-01 03:00 UTC"
+    assert (ran.status, ran.out, ran.err) == (2, "", f"inferwatch: {option}: {value!r}: {told}\n")

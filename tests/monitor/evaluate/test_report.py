@@ -38,6 +38,12 @@ def test_what_is_no_period_is_refused(text: str, months: int) -> None:
         period(text, months=months, newest=0)
 
 
+@pytest.mark.parametrize(("text", "months"), [("2027-01", 1), ("9999-12", 1), ("2027-Q1", 3), ("9999-Q4", 3)])
+def test_a_period_that_has_not_begun_is_refused(text: str, months: int) -> None:
+    with pytest.raises(ValueError, match="begun by the newest minute of the history, 2026-12-31 23:59 UTC"):
+        period(text, months=months, newest=at("2026-12-31T23:59"))
+
+
 def test_a_report_tells_what_was_good_and_what_is_not_known(database: Engine) -> None:
     planned = [{"start": "2026-12-01T01:00:00Z", "end": "2026-12-01T01:30:00Z", "note": "driver | fans"}]
     for n in range(120):
@@ -63,6 +69,6 @@ def test_a_report_tells_what_was_good_and_what_is_not_known(database: Engine) ->
     assert "Up to 2026-12-01 03:00 UTC." in text
 
 
-def test_a_period_without_any_minute_has_no_lines(database: Engine) -> None:
-    of = period("2027-01", months=1, newest=START)
+def test_a_period_of_which_no_minute_is_over_has_no_lines(database: Engine) -> None:
+    of = period("2026-12", months=1, newest=START)
     assert report(Counter(database), [available()], of) == []
