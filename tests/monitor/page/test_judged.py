@@ -66,7 +66,7 @@ async def test_alerts_that_fire_have_their_runbook_and_those_that_are_over_a_row
     text = seen(await html(client, "/alerts"))
     assert "page ServerDown The server does not answer HTTP at all, or only now and then." in text
     assert (
-        "a on n1 is down: up 0% of the last 6 minutes node=n1 server=a since 2026-12-01 00:19:00 UTC , for 3 min 30 s"
+        "node=n1 server=a a on n1 is down: up 0% of the last 6 minutes since 2026-12-01 00:19:00 UTC , for 3 min 30 s"
         in text
     )
     assert "What to do" in text
@@ -93,6 +93,18 @@ async def test_what_fires_is_shown_however_much_has_fired_since(world: World, cl
     assert "<title>1 alert firing · inferwatch</title>" in text
     assert 'data-title="1 alert firing · inferwatch"' in text
     assert "The newest 300; /api/v1/alerts has all." in seen(text)
+
+
+async def test_each_of_several_alerts_has_a_heading_before_its_summary(world: World, client: httpx.AsyncClient) -> None:
+    bare = alert(START, labels={"alertname": "Slow", "server": "b"}, annotations={})
+    store = AlertStore(world.database)
+    store.tell(notification(alert(START, labels={"alertname": "Slow", "server": "a"}), bare), world.now)
+    told = re.findall(r'<li class="firing">(<h4>.*?</h4>)(.*?)</li>', await html(client, "/alerts"), re.DOTALL)
+    since = "since 2026-12-01 00:00:00 UTC"
+    assert [(seen(heading), seen(rest).partition(" ,")[0]) for heading, rest in told] == [
+        ("server=a", f"slow {since}"),
+        ("server=b", since),
+    ]
 
 
 async def test_silence_is_no_good_news_without_the_watchdog(world: World, client: httpx.AsyncClient) -> None:
