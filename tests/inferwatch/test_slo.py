@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import yaml
 
 from alerts.slo.published import DEFAULT
 from inferwatch.generate import ROOT
+from tests.exporters.servers import unused_url
 from tests.inferwatch.command import Command
 from tests.servers.prometheus import Prometheus
 
@@ -201,3 +204,14 @@ def test_a_prometheus_that_cannot_be_asked_is_told(url: str, told: str, inferwat
     ran = inferwatch("slo", "check", str(DEFAULT), "--prometheus", url)
     assert ran.status in (1, 2)
     assert told in ran.err
+
+
+@pytest.mark.parametrize("command", ["slo", "rules"])
+def test_a_prometheus_that_is_away_is_told_in_one_line(command: str, tmp_path: Path) -> None:
+    """In a process of its own: here another handler takes what is logged."""
+    file = DEFAULT if command == "slo" else tmp_path / "rules.yml"
+    (tmp_path / "rules.yml").write_text("groups: [{name: g, rules: [{alert: A, expr: llm_up == 0}]}]")
+    asked = [sys.executable, "-m", "inferwatch", command, "check", str(file), "--prometheus", unused_url()]
+    ran = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ran.returncode, len(ran.stderr.splitlines())) == (1, 1)
+    assert ran.stderr.startswith("inferwatch: could not ask Prometheus at http://")
