@@ -11,7 +11,18 @@ from exporters.app import create_app
 from exporters.config import Config
 from inferwatch.console import plural
 from inferwatch.discover import Seen, as_lines
-from inferwatch.process import Background, Stop, config_path, listening, load, log_to_stderr, say, serve, url_of
+from inferwatch.process import (
+    Background,
+    Stop,
+    config_path,
+    listening,
+    load,
+    log_to_stderr,
+    say,
+    serve,
+    tell_of_others,
+    url_of,
+)
 from inferwatch.watched import Watched
 
 
@@ -29,6 +40,7 @@ def exporter(options: Options) -> None:
     loaded = load(path, Config)
     hosts = () if options.look_on is None else (options.look_on,)
     log_to_stderr()
+    tell_of_others(loaded, "exporter", "`inferwatch up` and `inferwatch serve` do")
     with listening(loaded.listen, options.listen) as bound:
         asyncio.run(_run(Watched(path, loaded, hosts=hosts, ports=options.ports), options.look_on, bound))
 

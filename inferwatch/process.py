@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import uvicorn
 
 from exporters.__main__ import bind, parse_listen
-from exporters.config import ConfigError, Listen, default_path
+from exporters.config import ConfigError, Listen, default_path, unread
 from exporters.fetch import resolve_in_many_threads
 from exporters.loader import Root
 from exporters.loader import load as load_file
@@ -22,6 +22,8 @@ from exporters.terminal import log, printable
 from inferwatch.console import MISUSED, CommandError
 
 SHUTDOWN_SECONDS = 2
+
+_log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Root)
 
@@ -40,6 +42,13 @@ def load(path: Path | None, model: type[R]) -> R:
         return load_file(path, model)
     except ConfigError as error:
         raise CommandError(*error.problems, status=MISUSED) from error
+
+
+def tell_of_others(config: Root, command: str, others: str) -> None:
+    """Which sections of the file `command` does not read, and that `others` do: one file may be for all of them."""
+    if found := sorted({name for name, value in config.foreign.items() if value} - set(unread(config))):
+        names = ", ".join(f"`{name}`" for name in found)
+        _log.info("configuration: `inferwatch %s` does not read %s: %s", command, names, others)
 
 
 def listening(configured: Listen, given: str | None) -> socket.socket:

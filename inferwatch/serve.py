@@ -8,7 +8,7 @@ from pathlib import Path
 from exporters.config import warn_of_unread
 from inferwatch import process
 from inferwatch.console import MISUSED, CommandError
-from inferwatch.process import config_path, listening, load, log_to_stderr, say, url_of
+from inferwatch.process import config_path, listening, load, log_to_stderr, say, tell_of_others, url_of
 from monitor.app import create_app
 from monitor.assembly import Monitor, assemble
 from monitor.config import MonitorConfig
@@ -24,10 +24,11 @@ _NO_SOURCES = (
 
 def serve(config: Path | None, listen: str | None, state_dir: Path | None) -> None:
     loaded = load(config_path(config), MonitorConfig)
-    if not (loaded.sources.sidecars or loaded.prometheus):
-        raise CommandError(_NO_SOURCES, status=MISUSED)
     log_to_stderr()
     warn_of_unread(loaded)
+    tell_of_others(loaded, "serve", "`inferwatch up` and `inferwatch exporter` do")
+    if not (loaded.sources.sidecars or loaded.prometheus):
+        raise CommandError(_NO_SOURCES, status=MISUSED)
     with listening(loaded.listen, listen) as bound:
         asyncio.run(_run(loaded, state_dir, bound))
 

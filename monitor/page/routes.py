@@ -55,7 +55,10 @@ IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
 
 
 class Page:
-    """Renders the views. `looked_for` says, a line each, where servers were searched before any was found."""
+    """Renders the views. `looked_for` says, a line each, where servers were searched before any was found.
+
+    Without a `debug_path` there is no sidecar in this process: servers are named at those elsewhere.
+    """
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class Page:
             gpus=gpu_view(self.fleet.gpus.hosts(now), self.fleet.gpus.rows(now), rows),
             now=now,
             looked_for=self.looked_for,
+            reads_servers=self.debug_path is not None,
             problems=self.problems(),
             source_problems=list(self.source_problems().values()),
             fragment="/fragments/fleet",

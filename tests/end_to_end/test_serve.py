@@ -10,6 +10,7 @@ import yaml
 from tests.end_to_end.processes import DEADLINE, free_port, running, until
 from tests.end_to_end.product import Product
 from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
+from tests.end_to_end.web import get
 from tests.servers.prometheus import Prometheus
 
 
@@ -58,6 +59,37 @@ def test_without_a_sidecar_to_read_it_says_how_to_name_one(tmp_path: Path) -> No
         assert process.popen.wait(DEADLINE) == 2
     assert process.output().startswith("inferwatch: no sidecar to read")
     assert "sources: {sidecars:" in process.output()
+
+
+def test_each_process_says_once_which_sections_of_a_common_file_it_does_not_read(tmp_path: Path) -> None:
+    port = free_port()
+    config = write(
+        tmp_path / "inferwatch.yml",
+        servers=[{"url": "http://127.0.0.1:1"}],
+        gpus={"source": "off"},
+        probe={},
+        sources={"sidecars": ["http://127.0.0.1:1"]},
+        listen={"port": port},
+        compare={},
+    )
+    told = {
+        "serve": "`inferwatch serve` does not read `gpus`, `servers`: `inferwatch up` and `inferwatch exporter` do",
+        "exporter": "`inferwatch exporter` does not read `sources`: `inferwatch up` and `inferwatch serve` do",
+    }
+    for name, line in told.items():
+        with running(command(name, "--config", config), tmp_path, environment={"HOME": str(tmp_path)}) as process:
+            until(lambda: get(f"http://127.0.0.1:{port}/healthz"), process)
+            assert process.end() == 0
+            assert process.output().count("does not read") == 1
+            assert f"configuration: {line}\n" in process.output()
+
+
+def test_servers_alone_are_nothing_for_the_monitor_which_says_who_reads_them(tmp_path: Path) -> None:
+    config = write(tmp_path / "inferwatch.yml", servers=[{"url": "http://127.0.0.1:1"}])
+    with running(command("serve", "--config", config), tmp_path) as process:
+        assert process.popen.wait(DEADLINE) == 2
+    assert "does not read `servers`: `inferwatch up` and `inferwatch exporter` do" in process.output()
+    assert "inferwatch: no sidecar to read" in process.output()
 
 
 def test_what_answers_in_a_sidecars_place_is_named_and_a_sidecar_without_servers_is_none_of_it(tmp_path: Path) -> None:

@@ -134,11 +134,22 @@ async def test_data_that_is_not_live_is_labelled_in_the_row_and_above() -> None:
 
 
 async def test_an_empty_fleet_says_where_it_looked_and_how_to_add_a_server() -> None:
-    told = seen(await html("/", looked_for=["8000: nothing listens", "30000: <b>a web page</b>"]))
+    told = seen(await html("/", looked_for=["8000: nothing listens", "30000: <b>a web page</b>"], debug_path="/debug"))
     assert "No server yet inferwatch looked here, and goes on looking: 8000: nothing listens" in told
     assert "30000: &lt;b&gt;a web page&lt;/b&gt;" in told
-    assert "inferwatch.yml" in told
+    assert "Name it in inferwatch.yml" in told
+    assert "then start inferwatch again: servers: - url: http://localhost:8000" in told
     assert "inferwatch check http://localhost:8000" in told
+    assert "sources:" not in told
+
+
+async def test_a_monitor_without_a_sidecar_says_that_servers_are_named_at_sidecars() -> None:
+    told = seen(await html("/", looked_for=["sidecar http://gpu-1:9840"]))
+    assert "This monitor reads no servers itself: it reads sidecars" in told
+    assert 'sources: sidecars: ["http://HOST:9840"] # or prometheus: url: http://HOST:9090' in told.replace(
+        "&#34;", '"'
+    )
+    assert "servers: - url" not in told
 
 
 async def test_an_empty_fleet_without_a_search_says_that_nothing_has_reported() -> None:
