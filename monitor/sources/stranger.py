@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from exporters.detect import detect
 from exporters.fetch import Body
@@ -19,22 +19,17 @@ def stranger(names: Iterable[str], page: Body) -> str | None:
         return f"this is a monitor that reads no servers itself (`{_LAG}` without `{_RELOADED}`): {_NAME_A_SIDECAR}"
     if any(name == "llm_up" or name.startswith("inferwatch_") for name in found):
         return None
-    return f"{_shown(list(found))}: {_instead(found, page)}"
+    return f"no sidecar's page, without `inferwatch_…` and `llm_up`: {_instead(found, page)}"
 
 
-def _shown(names: list[str]) -> str:
-    missing = "no sidecar's page: it has neither `inferwatch_…` nor `llm_up`"
-    told = ", ".join(f"`{name}`" for name in names[:_MAX_NAMES_TOLD])
-    return f"{missing}, but {told}" if told else f"{missing}, and no other metric"
-
-
-def _instead(names: Iterable[str], page: Body) -> str:
+def _instead(names: Collection[str], page: Body) -> str:
     detected = detect(page.text, page.content_type)
     if detected.frontend is not None:
         is_it = "this is" if detected.finding is None else "perhaps this is"
-        return f"{is_it} {detected.frontend.name} itself: name it under `servers` of a sidecar, and that one here"
+        return f"{is_it} {detected.frontend.name} itself: name it under `servers` of a sidecar, and that sidecar here"
     if detected.finding is not None and detected.finding.reason == "router":
         return f"it passes on {detected.finding.detail}: name each server behind it under `servers` of a sidecar"
     if "prometheus_build_info" in names:
         return "this is a Prometheus: name it under `prometheus.url` if it scrapes the sidecars"
-    return _NAME_A_SIDECAR
+    told = ", ".join(f"`{name}`" for name in list(names)[:_MAX_NAMES_TOLD])
+    return f"it has {told or 'no metrics'}: {_NAME_A_SIDECAR}"

@@ -222,16 +222,16 @@ PYTHON = 'python_info{implementation="CPython"} 1\nprocess_open_fds 9\n'
     [
         (
             (CAPTURES / PAGES[0]).read_text(),
-            "neither `inferwatch_…` nor `llm_up`, but `.*: this is vllm itself: name it",
+            "no sidecar's page, without `inferwatch_…` and `llm_up`: this is vllm itself: name it",
         ),
         (SWITCHED_OFF, "perhaps this is vllm itself: name it under `servers` of a sidecar"),
         (ROUTER, "it passes on vllm metrics of .*: name each server behind it under `servers` of a sidecar"),
         (
             "prometheus_build_info 1\n",
-            "but `prometheus_build_info`: this is a Prometheus: name it under `prometheus.url`",
+            "this is a Prometheus: name it under `prometheus.url`",
         ),
-        (PYTHON, "but `python_info`, `process_open_fds`: name `inferwatch exporter` or"),
-        ("\n", "and no other metric: name `inferwatch exporter` or `inferwatch up` of a host under `sources.sidecars`"),
+        (PYTHON, "it has `python_info`, `process_open_fds`: name `inferwatch exporter` or"),
+        ("\n", "it has no metrics: name `inferwatch exporter` or `inferwatch up` of a host under `sources.sidecars`"),
         (NO_SERVERS + LAG, "this is a monitor that reads no servers itself .*: name `inferwatch exporter` or"),
     ],
     ids=["server", "server without statistics", "router", "Prometheus", "other program", "nothing", "monitor"],
