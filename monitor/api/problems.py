@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, get_origin
@@ -17,6 +18,7 @@ from monitor.history.database import HistoryError
 from monitor.history.question import InvalidParameter, QuestionError, closest
 
 MEDIA_TYPE = "application/problem+json"
+_UNKNOWN = "extra_forbidden"
 
 
 class NoSuchServer(Exception):
@@ -37,7 +39,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(QuestionError)
     def question(_request: Request, error: QuestionError) -> Response:
-        return _problem(400, str(error), parameter=error.parameter, meant=error.meant, allowed=list(error.allowed))
+        return _refused(error)
 
     @app.exception_handler(NoSuchServer)
     def no_server(_request: Request, error: NoSuchServer) -> Response:
@@ -49,7 +51,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     def validation(request: Request, error: RequestValidationError) -> Response:
-        return _invalid(request, error.errors()[0])
+        return _invalid(request, error.errors())
 
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> Response:
@@ -64,24 +66,38 @@ async def single(request: Request) -> None:
             raise InvalidParameter(name, "given more than once", ["one value"])
 
 
-def _invalid(request: Request, error: dict[str, Any]) -> Response:
-    parameter = ".".join(str(part) for part in error["loc"][1:])
-    known = _parameters(request)
-    if error["type"] == "extra_forbidden":
-        meant = closest(parameter, known)
-        return _problem(400, f"{parameter}: no such parameter", parameter=parameter, meant=meant, allowed=list(known))
-    found = "missing" if error["type"] == "missing" else repr(error["input"])
+def wrong(errors: Sequence[Mapping[str, Any]], known: Mapping[str, FieldInfo]) -> InvalidParameter:
+    """What pydantic says of the parameters, in words. One that is not known comes first: others may lack for it."""
+    error = min(errors, key=lambda error: error["type"] != _UNKNOWN)
+    parameter = ".".join(str(part) for part in error["loc"])
+    if error["type"] == _UNKNOWN:
+        return InvalidParameter(parameter, "no such parameter", known, closest(parameter, known))
     allowed = _allowed(known.get(parameter.split(".")[0]))
-    told = f"{parameter}: {found}: allowed: {allowed[0] if len(allowed) == 1 else ', '.join(allowed)}"
-    return _problem(400, told if allowed else f"{parameter}: {error['msg']}", parameter=parameter, allowed=allowed)
+    if not allowed:
+        return InvalidParameter(parameter, error["msg"])
+    return InvalidParameter(parameter, "missing" if error["type"] == "missing" else repr(error["input"]), allowed)
+
+
+def _invalid(request: Request, errors: Sequence[Mapping[str, Any]]) -> Response:
+    known = _parameters(request)
+    found = wrong([{**error, "loc": error["loc"][1:]} for error in errors], known)
+    is_known = found.parameter.split(".")[0] in known
+    return _refused(found, f": allowed: {', '.join(found.allowed)}" if is_known and found.allowed else "")
+
+
+def _refused(error: QuestionError, more: str = "") -> Response:
+    allowed = list(error.allowed)
+    return _problem(400, f"{error}{more}", parameter=error.parameter, meant=error.meant, allowed=allowed)
 
 
 def _allowed(field: FieldInfo | None) -> list[str]:
     """The values of an enumeration; of what else is declared, its description."""
-    kind = None if field is None else field.annotation
+    if field is None:
+        return []
+    kind = field.annotation
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         return [each.value for each in kind]
-    return [field.description] if field is not None and field.description else []
+    return [field.description] if field.description else []
 
 
 def _parameters(request: Request) -> dict[str, FieldInfo]:

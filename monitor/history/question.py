@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import StrEnum
 
@@ -25,7 +26,8 @@ MAX_POINTS = 11_000
 MAX_POINTS_IN_ALL = 200_000
 """Of all answers to a question: a day of minutes of 64 servers is half of it."""
 
-
+_YEAR_10000 = 253_402_300_800.0
+"""Beyond it moments are not written as dates."""
 _Q_ALLOWED = "0 to 1 for a histogram metric"
 _NEAR = 0.75
 """How alike names must be for one to be meant by the other, from 0 to 1."""
@@ -105,7 +107,14 @@ def question(
 def refuse_backwards(since: float, until: float) -> None:
     """Raises InvalidParameter."""
     if not (math.isfinite(since) and math.isfinite(until) and since < until):
-        raise InvalidParameter("until", f"{until!r} is not after since={since!r}", ["a moment after `since`"])
+        told = f"{_time(until)} is not after since={_time(since)}"
+        raise InvalidParameter("until", told, ["a moment after `since`"])
+
+
+def _time(moment: float) -> str:
+    if not 0 <= moment < _YEAR_10000:
+        return repr(moment)
+    return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def refuse_too_many(asked: Question, groups: int = 1) -> None:
@@ -128,7 +137,7 @@ def _metric(name: str) -> Metric:
 
 def _step(step: float) -> int:
     if not math.isfinite(step) or step < WINDOW_SECONDS or step % WINDOW_SECONDS:
-        raise InvalidParameter("step", f"{step!r} is not a number of whole minutes", ["60, 120, 180 … seconds"])
+        raise InvalidParameter("step", f"{step:.15g} is not a number of whole minutes", ["60, 120, 180 … seconds"])
     return int(step)
 
 
@@ -145,8 +154,7 @@ def _aggregation(metric: Metric, name: str | None) -> Aggregation:
 
 def _quantile(aggregation: Aggregation, q: float | None) -> float | None:
     if aggregation is Aggregation.QUANTILE and (q is None or not 0 <= q <= 1):
-        told = "missing" if q is None else f"{q!r}"
-        raise InvalidParameter("q", f"{told}: allowed: {_Q_ALLOWED}", [_Q_ALLOWED])
+        raise InvalidParameter("q", "missing" if q is None else f"{q:g} is no quantile", [_Q_ALLOWED])
     if aggregation is not Aggregation.QUANTILE and q is not None:
         histograms = [m for m in STORED if METRICS[m].type is Type.HISTOGRAM]
         raise InvalidParameter(

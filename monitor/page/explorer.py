@@ -11,6 +11,7 @@ from markupsafe import Markup
 from pydantic import ValidationError
 
 from exporters.schema import METRICS, Type
+from monitor.api import problems
 from monitor.api.parameters import HistoryQuery
 from monitor.history.ask import History
 from monitor.history.columns import STORED
@@ -123,8 +124,7 @@ def query(given: Parameters) -> HistoryQuery:
     try:
         return HistoryQuery.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InvalidParameter(".".join(map(str, first["loc"])), first["msg"], HistoryQuery.model_fields) from error
+        raise problems.wrong(error.errors(), HistoryQuery.model_fields) from error
 
 
 def _ways(asked: Parameters) -> Iterable[str]:

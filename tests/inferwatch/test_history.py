@@ -75,7 +75,7 @@ def test_lines_hold_any_number_of_points(inferwatch: Command, database: Engine) 
     ("asked", "problem"),
     [
         (["--metric", "llm_requests_runing"], "--metric: 'llm_requests_runing' is not in the schema; did you mean"),
-        (["--metric", TTFT], "--q: missing: allowed: 0 to 1 for a histogram metric"),
+        (["--metric", TTFT], "--q: missing; allowed: 0 to 1 for a histogram metric\n"),
         (["--metric", RUNNING, "--group-by", "colour"], "--group-by: llm_requests_running has no label 'colour'"),
         (["--metric", RUNNING, "--since", "soon"], "--since: 'soon' is no moment; allowed: unix seconds, an RFC 3339"),
         (["--metric", RUNNING, "--where", "x"], "--where: 'x' is no filter; allowed: label=value"),
