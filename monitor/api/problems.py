@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -91,12 +91,12 @@ def _refused(error: QuestionError, more: str = "") -> Response:
 
 
 def _allowed(field: FieldInfo | None) -> list[str]:
-    """The values of an enumeration; of what else is declared, its description."""
+    """The values of an enumeration, which may be left out; of what else is declared, its description."""
     if field is None:
         return []
-    kind = field.annotation
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return [each.value for each in kind]
+    for kind in (field.annotation, *get_args(field.annotation)):
+        if isinstance(kind, type) and issubclass(kind, StrEnum):
+            return [each.value for each in kind]
     return [field.description] if field.description else []
 
 

@@ -78,6 +78,9 @@ async def test_a_wrong_parameter_is_told(client: httpx.AsyncClient) -> None:
     answer = await client.get("/api/v1/slos", params={"stat": "ok"})
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
+    told = (await client.get("/api/v1/slos", params={"state": "foo"})).json()
+    assert told["allowed"] == ["ok", "burning", "exhausted", "idle", "insufficient", "unknown"]
+    assert told["detail"] == f"state: 'foo': allowed: {', '.join(told['allowed'])}"
 
 
 def test_a_changed_file_comes_into_force_if_it_is_good(watch: Watch, spec: Path) -> None:
