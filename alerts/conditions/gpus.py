@@ -111,7 +111,7 @@ LOST = Condition(
     summary="GPU {gpu} on {node} is lost ({uuid})",
     expression=Now("gpu_up").equal(0),
     hold=Limit("for", 2 * MINUTE, "seconds", "a call may hang in the driver for a moment"),
-    keep=Limit("kept firing after it", 5 * MINUTE, "seconds", "until its servers, which it holds back, are no longer down"),
+    keep=Limit("kept firing after it", 5 * MINUTE, "seconds", "until the servers that it holds back are up"),
 )
 
 _IDLE_WINDOW = Limit("mean over", HOUR, "seconds", "one short kernel is no work")
