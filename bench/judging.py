@@ -125,12 +125,13 @@ def measure() -> Result:
             _remember(prometheus, folder)
             until(lambda: prometheus.number(_COUNTED) >= _SAMPLES, prometheus.process, within=_WITHIN)
             names = {group.name for group in ours if group.interval == MINUTE}
+            until(lambda: all(_of_groups(prometheus, names).values()), prometheus.process, within=_WITHIN)
             took, groups = [], list[dict[str, float]]()
             for rules in (*_by_interval(ours), condition_groups(), map(_naive, SLOS)):
                 groups.append(_of_groups(prometheus, names))
                 took.append(_took(prometheus, rules))
             each_minute, seldom, conditions, peer = took
-            quickest = (min(told[name] for told in groups if told[name]) for name in names)
+            quickest = (min(told[name] for told in groups) for name in names)
             return Result(each_minute, seldom, conditions, peer, sum(quickest))
 
 
