@@ -7,11 +7,12 @@ import contextlib
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 
 from exporters import app as sidecar_app
@@ -63,20 +64,8 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     """
     inner = None if sidecar is None else sidecar_app.create_app(sidecar)
     artist = Artist()
-
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            stack.callback(artist.close)
-            if inner is not None:
-                await stack.enter_async_context(inner.router.lifespan_context(inner))
-            if recorder is not None:
-                await stack.enter_async_context(_running(recorder.run()))
-            for judging in (alerts, watch):
-                if judging is not None:
-                    await stack.enter_async_context(_running(judging.run()))
-            yield
-
+    running = [part.run for part in (recorder, alerts, watch) if part is not None]
+    lifespan = _lifespan(artist, inner, running)
     app = FastAPI(title="inferwatch", version=product_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
     problems.install(app)
     source_problems = dict if recorder is None else recorder.source_problems
@@ -109,6 +98,22 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
         app.include_router(judged_router(judged))
     app.add_middleware(AnswersHead)
     return app
+
+
+def _lifespan(
+    artist: Artist, sidecar: Starlette | None, running: Iterable[Callable[[], Coroutine[None, None, None]]]
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            stack.callback(artist.close)
+            if sidecar is not None:
+                await stack.enter_async_context(sidecar.router.lifespan_context(sidecar))
+            for run in running:
+                await stack.enter_async_context(_running(run()))
+            yield
+
+    return lifespan
 
 
 def _history_problems(*parts: Recorder | AlertHistory | Watch | None) -> list[str]:
