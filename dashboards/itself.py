@@ -33,6 +33,20 @@ _LATE = (Threshold(None, GOOD), Threshold(180, WARNING), Threshold(300, BAD))
 _NO_MONITOR = "Empty where Prometheus does not scrape the monitor."
 _SECONDS = "1000"
 
+
+def _by_reason(title: str, description: str, metric: str) -> TimeSeries:
+    """What seldom happens: a bar where it did."""
+    return TimeSeries(
+        title=title,
+        description=description,
+        unit=Unit.NUMBER,
+        axis="per second",
+        queries=(Query(ask.if_any(ask.sum_by(("reason",), ask.rate(metric))), "{{reason}}"),),
+        is_stacked=True,
+        bars=True,
+    )
+
+
 _NOW = (
     Stat(
         title="Processes",
@@ -127,14 +141,10 @@ _COLLECTING = (
         links=(parts.TO_SERVER,),
         minimum=0,
     ),
-    TimeSeries(
-        title="Failed collections",
-        description="By reason, of all chosen servers. Empty as long as none failed.",
-        unit=Unit.NUMBER,
-        axis="per second",
-        queries=(Query(ask.if_any(ask.sum_by(("reason",), ask.rate("inferwatch_scrape_errors_total"))), "{{reason}}"),),
-        is_stacked=True,
-        bars=True,
+    _by_reason(
+        "Failed collections",
+        "By reason, of all chosen servers. Empty as long as none failed.",
+        "inferwatch_scrape_errors_total",
     ),
     TimeSeries(
         title="Findings",
@@ -153,16 +163,10 @@ _COLLECTING = (
         queries=(Query(ask.gauge("inferwatch_unmapped_families"), "{{node}} {{server}}"),),
         steps=True,
     ),
-    TimeSeries(
-        title="Samples not used",
-        description="Dropped by reason, of all chosen servers, per second. No bar: none was.",
-        unit=Unit.NUMBER,
-        axis="per second",
-        queries=(
-            Query(ask.if_any(ask.sum_by(("reason",), ask.rate("inferwatch_dropped_samples_total"))), "{{reason}}"),
-        ),
-        is_stacked=True,
-        bars=True,
+    _by_reason(
+        "Samples not used",
+        "Dropped by reason, of all chosen servers, per second. No bar: none was.",
+        "inferwatch_dropped_samples_total",
     ),
     TimeSeries(
         title="Metrics available",
@@ -196,27 +200,13 @@ _GPUS = (
         queries=(Query(ask.gauge("inferwatch_gpu_read_duration_seconds"), "{{node}}"),),
         minimum=0,
     ),
-    TimeSeries(
-        title="Failed readings of GPUs",
-        description="By reason. Empty as long as none failed.",
-        unit=Unit.NUMBER,
-        axis="per second",
-        queries=(
-            Query(ask.if_any(ask.sum_by(("reason",), ask.rate("inferwatch_gpu_read_errors_total"))), "{{reason}}"),
-        ),
-        is_stacked=True,
-        bars=True,
+    _by_reason(
+        "Failed readings of GPUs", "By reason. Empty as long as none failed.", "inferwatch_gpu_read_errors_total"
     ),
-    TimeSeries(
-        title="Samples of dcgm-exporter not used",
-        description="By reason; `blank` is DCGM's value for none. Empty where its page is not read.",
-        unit=Unit.NUMBER,
-        axis="per second",
-        queries=(
-            Query(ask.if_any(ask.sum_by(("reason",), ask.rate("inferwatch_gpu_dropped_samples_total"))), "{{reason}}"),
-        ),
-        is_stacked=True,
-        bars=True,
+    _by_reason(
+        "Samples of dcgm-exporter not used",
+        "By reason; `blank` is DCGM's value for none. Empty where its page is not read.",
+        "inferwatch_gpu_dropped_samples_total",
     ),
 )
 
