@@ -100,20 +100,18 @@ class ConditionRows:
         first_minute = (at - _BY_MINUTES) // HOUR * HOUR
         with self._reading() as connection:
             self._know(connection)
-            since = first_minute if self._read_until is None else max(first_minute, self._read_until - _AGAIN)
-            self._take(connection, [Span(Tier.MINUTE, since // MINUTE * MINUTE, at)])
+            unread = first_minute if self._read_until is None else max(first_minute, self._read_until - _AGAIN)
+            self._take(connection, [Span(Tier.MINUTE, unread // MINUTE * MINUTE, at)])
             known, hours = self._hours(), range((at - reach) // HOUR * HOUR, first_minute, HOUR)
             missing = [h for h in hours if h not in known]
             self._take(connection, [Span(Tier.HOUR, h, h + HOUR) for h in missing])
         self._forget((at - reach) // HOUR * HOUR, first_minute)
         self._read_until = at
         stored = (SeriesRows(kept.of, kept.rows.values()) for kept in self._series.values() if kept.rows)
-        rows = MinuteRows([*stored, *self._now(at, since)])
-        ends = {row.end for kept in self._series.values() for row in kept.rows.values()}
-        minutes = frozenset(
-            row.end for kept in self._series.values() for row in kept.rows.values() if row.seconds == MINUTE
-        )
-        return Judgeable(rows, minutes, frozenset(-(-end // HOUR) * HOUR for end in ends))
+        rows = MinuteRows([*stored, *self._now(at, min(since, unread))])
+        ends = {(row.end, row.seconds) for kept in self._series.values() for row in kept.rows.values()}
+        minutes = frozenset(end for end, seconds in ends if seconds == MINUTE)
+        return Judgeable(rows, minutes, frozenset(-(-end // HOUR) * HOUR for end, _ in ends))
 
     def _know(self, connection: Connection) -> None:
         c = tables.series.c
