@@ -1,0 +1,1 @@
+"""The frameworks side by side, from what the history holds of them."""
