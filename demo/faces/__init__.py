@@ -1,0 +1,1 @@
+"""What servers of known frameworks and releases show of what happens in them."""
