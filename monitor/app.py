@@ -36,7 +36,7 @@ from monitor.page.explorer import Explorer
 from monitor.page.explorer import router as explorer_router
 from monitor.page.judged import Judged
 from monitor.page.judged import router as judged_router
-from monitor.page.routes import HISTORY_PAGE, PAGES
+from monitor.page.routes import HISTORY_PAGE, PAGES, Beside
 from monitor.page.routes import router as page_router
 from monitor.recorder import Recorder
 
@@ -81,21 +81,21 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
     pages = (HISTORY_PAGE,) if alerts is None or watch is None else PAGES
     history_problems = partial(_history_problems, recorder, alerts, watch)
+    judged = None
+    if alerts is not None and watch is not None:
+        judged = Judged(lambda: watch.told, alerts, lambda: [*history_problems(), *source_problems().values()], clock)
+        app.include_router(judged_router(judged))
     page = page_router(
         fleet,
         history,
         clock=clock,
         looked_for=looked_for,
         debug_path=None if inner is None else "/debug",
-        problems=history_problems,
-        source_problems=source_problems,
+        beside=Beside(history_problems, source_problems, None if judged is None else judged.standing),
         pages=pages,
     )
     app.include_router(page)
     app.include_router(explorer_router(Explorer(history, artist, clock, pages)))
-    if alerts is not None and watch is not None:
-        judged = Judged(lambda: watch.told, alerts, lambda: [*history_problems(), *source_problems().values()], clock)
-        app.include_router(judged_router(judged))
     app.add_middleware(AnswersHead)
     return app
 

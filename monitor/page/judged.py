@@ -18,6 +18,7 @@ from monitor.page.alert_view import AlertView, alert_view
 from monitor.page.routes import PAGES, AcceptEncoding, environment, html_answer
 from monitor.page.runbooks import runbook
 from monitor.page.slo_view import objectives, summary
+from monitor.page.standing import Standing, standing
 
 _SHOWN_SECONDS = 7 * 86_400
 _MOST_FIRING, _MOST_OVER = 1000, 300
@@ -51,6 +52,10 @@ class Judged:
             view, title, problems = None, "Alerts · inferwatch", [*problems, str(error)]
         context = {"view": view, "title": title, "most_firing": _MOST_FIRING, "most_over": _MOST_OVER}
         return self._render(template, "/alerts", "/fragments/alerts", problems=problems, **context)
+
+    def standing(self) -> Standing:
+        """Raises ReadError."""
+        return standing(self._alert_view(self._clock()), self._told())
 
     def _alert_view(self, now: float) -> AlertView:
         """Raises ReadError."""

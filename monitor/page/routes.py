@@ -6,6 +6,7 @@ import gzip
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +15,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from monitor.fleet import Fleet, ServerRow
+from monitor.history.database import ReadError
 from monitor.page import assets, quantities
 from monitor.page.changes import changes
 from monitor.page.fleet_view import fleet_view, server_line, server_path
 from monitor.page.gpu_view import gpu_view, gpus_of_server, own_gpus
 from monitor.page.server_view import server_view
+from monitor.page.standing import Standing
 from monitor.page.trends import GPUS, Asks, Trends
 
 REFRESH_SECONDS = 5
@@ -54,6 +57,16 @@ AcceptEncoding = Annotated[str, Header(alias="Accept-Encoding")]
 IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the page tells beside servers and GPUs: `history` is what is wrong with the history, `sources` with what is
+    read, `standing` how alerts and objectives are (raises ReadError), if any are judged."""
+
+    history: Callable[[], Sequence[str]] = list
+    sources: Callable[[], Mapping[str, str]] = dict
+    standing: Callable[[], Standing] | None = None
+
+
 class Page:
     """Renders the views. `looked_for` says, a line each, where servers were searched before any was found.
 
@@ -67,14 +80,13 @@ class Page:
         clock: Callable[[], float],
         looked_for: Sequence[str],
         debug_path: str | None,
-        problems: Callable[[], Sequence[str]],
-        source_problems: Callable[[], Mapping[str, str]],
+        beside: Beside,
         pages: Sequence[tuple[str, str]],
     ) -> None:
         self.fleet, self.history, self.clock = fleet, history, clock
         self.trends, self.gpu_trends = Trends(history), Trends(history, GPUS)
         self.looked_for, self.debug_path = tuple(looked_for), debug_path
-        self.problems, self.source_problems = problems, source_problems
+        self.beside = beside
         self.assets = assets.load()
         self._templates = environment(self.assets, pages)
 
@@ -84,17 +96,26 @@ class Page:
     def fleet_html(self, template: str) -> str:
         now = self.clock()
         rows = self.fleet.rows(now)
+        standing, unread = self._judged()
         return self.render(
             template,
+            standing=standing,
             view=fleet_view(rows, self.trends, now),
             gpus=gpu_view(self.fleet.gpus.hosts(now), self.fleet.gpus.rows(now), rows),
             now=now,
             looked_for=self.looked_for,
             reads_servers=self.debug_path is not None,
-            problems=self.problems(),
-            source_problems=list(self.source_problems().values()),
+            problems=list(dict.fromkeys([*self.beside.history(), *unread])),
+            source_problems=list(self.beside.sources().values()),
             fragment="/fragments/fleet",
         )
+
+    def _judged(self) -> tuple[Standing | None, list[str]]:
+        """Or why it is not known; neither where nothing is judged."""
+        try:
+            return (None if self.beside.standing is None else self.beside.standing()), []
+        except ReadError as error:
+            return None, [str(error)]
 
     def server_html(self, template: str, path: str) -> tuple[str, int]:
         """The HTML and its status; `path` is node and name as they stand in the address."""
@@ -159,13 +180,11 @@ def router(
     clock: Callable[[], float] = time.time,
     looked_for: Sequence[str] = (),
     debug_path: str | None = None,
-    problems: Callable[[], Sequence[str]] = list,
-    source_problems: Callable[[], Mapping[str, str]] = dict,
+    beside: Beside = Beside(),
     pages: Sequence[tuple[str, str]] = (),
 ) -> APIRouter:
-    """`debug_path` is where the sidecar's debug pages are, if this process serves them; `problems` tells what is wrong
-    with the history, `source_problems` with what is read."""
-    page = Page(fleet, history, clock, looked_for, debug_path, problems, source_problems, pages)
+    """`debug_path` is where the sidecar's debug pages are, if this process serves them."""
+    page = Page(fleet, history, clock, looked_for, debug_path, beside, pages)
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/")

@@ -103,7 +103,7 @@ def needed(pixels: float, weight: int) -> float:
 @pytest.mark.parametrize(
     ("world", "path"),
     [
-        *((world, path) for world in ("full", "hostile", "nothing", "none") for path in ("/slos", "/alerts")),
+        *((world, path) for world in ("full", "hostile", "nothing", "none") for path in ("/", "/slos", "/alerts")),
         ("full", "/runbooks/ServerStuck"),
         ("full", "/runbooks/KvCacheSaturated"),
         ("full", "/runbooks/Nothing"),

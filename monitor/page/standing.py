@@ -1,0 +1,70 @@
+"""What is judged, in a few lines: what the fleet's page says above its servers of alerts and objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from monitor.evaluate.watch import Told
+from monitor.page.alert_view import AlertView, Firing
+from monitor.page.slo_view import Card, objectives
+
+_MOST = 6
+_TROUBLE = ("bad", "warning")
+_WHERE = ("slo", "server", "node", "gpu", "model")
+"""Labels that say where it is; the others stand on the page that a line leads to."""
+_MOST_LABELS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fires:
+    alert: Firing
+    where: dict[str, str]
+    """Of the first of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Troubled:
+    """A group of an objective that burns, is exhausted, or is not known."""
+
+    objective: str
+    card: Card
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The worst come first; `more_` are how many are left out."""
+
+    firing: tuple[Fires, ...]
+    more_firing: int
+    troubled: tuple[Troubled, ...]
+    more_troubled: int
+    is_watched: bool
+    """Whether the alert that always fires does, without which silence says nothing."""
+
+    @property
+    def is_calm(self) -> bool:
+        return self.is_watched and not self.firing
+
+
+def standing(alerts: AlertView, told: Told) -> Standing:
+    troubled = sorted(_troubled(told), key=lambda t: _TROUBLE.index(t.card.condition.look))
+    return Standing(
+        firing=tuple(Fires(alert, _where(alert.lines[0].labels)) for alert in alerts.loud[:_MOST]),
+        more_firing=len(alerts.loud[_MOST:]),
+        troubled=tuple(troubled[:_MOST]),
+        more_troubled=len(troubled[_MOST:]),
+        is_watched=alerts.is_watched,
+    )
+
+
+def _where(labels: Mapping[str, str]) -> dict[str, str]:
+    names = [name for name in _WHERE if name in labels] or list(labels)
+    return {name: labels[name] for name in names[:_MOST_LABELS]}
+
+
+def _troubled(told: Told) -> Iterable[Troubled]:
+    for objective in objectives(told):
+        for card in objective.cards:
+            if card.condition.look in _TROUBLE:
+                yield Troubled(objective.name, card)

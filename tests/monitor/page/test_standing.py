@@ -1,0 +1,116 @@
+"""What the page of the fleet says of alerts and objectives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import Engine
+
+from monitor.alert_history.history import AlertHistory
+from monitor.alert_history.store import AlertStore
+from monitor.app import create_app
+from monitor.config import AlertmanagerSection
+from monitor.fleet import Fleet
+from monitor.history.ask import History
+from tests.monitor.alert_history.told import alert, notification
+from tests.monitor.evaluate.minutes import START
+from tests.monitor.evaluate.worlds import World
+from tests.monitor.page.test_routes import Elements, seen
+
+
+@pytest.fixture
+def world(database: Engine, tmp_path: Path) -> World:
+    return World(database, tmp_path)
+
+
+@pytest.fixture
+async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    alerts = AlertHistory(AlertStore(world.database), access=AlertmanagerSection(), clock=lambda: world.now)
+    app = create_app(Fleet(), History(world.database), alerts=alerts, watch=world.watch, clock=lambda: world.now)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
+        yield client
+
+
+async def told(client: httpx.AsyncClient, path: str = "/") -> list[str]:
+    """Its lines."""
+    answer = await client.get(path)
+    assert answer.status_code == 200
+    assert Elements(answer.text).wrong == []
+    found = re.search(r'<section class="standing".*?</section>', answer.text, re.DOTALL)
+    assert found
+    return [seen(line) for line in re.findall(r"<li.*?</li>", found[0], re.DOTALL)]
+
+
+async def test_what_fires_stands_above_the_servers_pages_first(world: World, client: httpx.AsyncClient) -> None:
+    world.serve(10)
+    world.serve(12, is_up=False)
+    ticket = alert(world.now - 120, labels={"alertname": "Aged", "severity": "ticket"})
+    AlertStore(world.database).tell(notification(ticket), world.now)
+    lines = await told(client)
+    assert lines[0] == "page ServerDown server=a node=n1 for 3 min 30 s"
+    assert lines[1] == "ticket Aged for 2 min"
+
+
+async def test_alerts_of_one_name_are_one_line_that_leads_to_them(world: World, client: httpx.AsyncClient) -> None:
+    world.serve(2)
+    of = [alert(world.now - 60, labels={"alertname": "A/B", "severity": "page", "server": s}) for s in ("a", "b")]
+    AlertStore(world.database).tell(notification(*of), world.now)
+    assert (await told(client))[0] == "page A/B × 2 server=a for 60 s"
+    [href] = re.findall(r'href="/alerts#(alert-A[^"]*)"', (await client.get("/")).text)
+    assert 'id="alert-A/B"' in (await client.get("/alerts")).text
+    assert href == "alert-A/B"
+
+
+async def test_labels_that_say_where_it_is_come_first(world: World, client: httpx.AsyncClient) -> None:
+    world.serve(2)
+    of = {"alertname": "KvFull", "severity": "page", "engine": "0", "node": "n1", "server": "a", "zone": "z"}
+    other = {"alertname": "Other", "severity": "page", "instance": "i", "job": "j"}
+    store = AlertStore(world.database)
+    store.tell(notification(*(alert(world.now - 60, labels=each) for each in (of, other))), world.now)
+    assert (await told(client))[:2] == [
+        "page KvFull server=a node=n1 for 60 s", "page Other instance=i job=j for 60 s",
+    ]  # fmt: skip
+
+
+async def test_an_objective_in_trouble_tells_what_is_left(world: World, client: httpx.AsyncClient) -> None:
+    """100 of 2,000 requests are 5 %, five times what may be bad."""
+    world.serve(20, failed=5.0)
+    lines = [line for line in await told(client) if line.startswith("exhausted")]
+    assert lines == ["exhausted available model=m 500 % of the budget spent"]
+
+
+async def test_calm_is_said_only_while_alerts_are_judged(world: World, client: httpx.AsyncClient) -> None:
+    never = "The Watchdog, which always fires, is not heard of: that no alert fires means nothing."
+    assert await told(client) == [never]
+    world.serve(20)
+    assert await told(client, "/fragments/fleet") == ["No alert fires."]
+    world.now += 3600
+    assert await told(client) == [never]
+
+
+async def test_of_many_the_first_are_named_and_the_rest_counted(world: World, client: httpx.AsyncClient) -> None:
+    world.serve(2)
+    many = [alert(START, labels={"alertname": f"Other{n}", "severity": "page"}) for n in range(9)]
+    AlertStore(world.database).tell(notification(*many), world.now)
+    lines = await told(client)
+    assert [line.split()[1] for line in lines[:6]] == [f"Other{n}" for n in range(6)]
+    assert lines[6] == "3 more alerts"
+
+
+async def test_alerts_that_cannot_be_read_are_no_silence(world: World, client: httpx.AsyncClient) -> None:
+    world.serve(2)
+    with world.database.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE alerts RENAME TO away")
+    text = seen((await client.get("/")).text)
+    assert "History: could not read the alert history" in text
+    assert "No alert fires" not in text
+
+
+async def test_where_nothing_is_judged_nothing_is_said(world: World) -> None:
+    app = create_app(Fleet(), History(world.database), clock=lambda: world.now)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
+        assert "standing" not in (await client.get("/")).text
