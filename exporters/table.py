@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from exporters.flags import Flags
 from exporters.rhythm import Rhythm
 
 
@@ -330,7 +331,7 @@ class Frontend:
     facts: Mapping[str, tuple[Term, ...]]
     fields: tuple[Field, ...]
     ignore: tuple[str, ...]
-    flags: Mapping[str, str] = field(default_factory=dict)
+    flags: Flags = field(default_factory=dict)
     rhythm: Rhythm = field(default_factory=Rhythm)
     traps: tuple[Trap, ...] = ()
     marks: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import inf
 
+from exporters.flags import Flag, Purpose
 from exporters.rhythm import Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
@@ -388,8 +389,18 @@ LMDEPLOY = Frontend(
         "request_inference_time_seconds", "spec_decode_num_drafts", "spec_decode_num_accepted_tokens_per_pos",
         "spec_decode_mean_accept_rate", "spec_decode_mean_accept_length", "spec_decode_per_position_accept_rate",
     ),
-    flags={"batch": "--max-batch-size", "kv_memory": "--cache-max-entry-count", "prefix_caching":
-           "--enable-prefix-caching", "statistics": "--disable-metrics", "context": "--session-len"},
+    flags={
+        Purpose.BATCH: (Flag("--max-batch-size"),),
+        Purpose.KV_MEMORY: (Flag("--cache-max-entry-count", default="0.8"),),
+        Purpose.PREFIX_CACHING: (Flag("--enable-prefix-caching"),),
+        Purpose.STATISTICS: (
+            Flag("--disable-metrics", since="0.11", off=True), Flag("--enable-metrics", since="0.9.2", before="0.11"),
+        ),
+        Purpose.CONTEXT: (Flag("--session-len"),),
+        Purpose.PREFILL: (Flag("--max-prefill-token-num"),),
+        Purpose.BLOCK: (Flag("--cache-block-seq-len", default="64"),),
+        Purpose.SPECULATION: (Flag("--speculative-algorithm", since="0.11"),),
+    },
     rhythm=Rhythm(TokenTiming.LIVE, gauges=_REFRESHES),
     traps=_TRAPS,
 )  # fmt: skip

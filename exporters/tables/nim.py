@@ -6,6 +6,7 @@ on (`vllm:…`): such a page is vLLM's.
 
 from __future__ import annotations
 
+from exporters.flags import Flag, Purpose
 from exporters.rhythm import Rhythm, TokenTiming
 from exporters.table import (
     Document,
@@ -161,8 +162,12 @@ NIM = Frontend(
     marks=("num_request_max", "gpu_cache_usage_perc", "request_finish", "request_prompt_tokens",
            "request_generation_tokens"),
     ignore=("python_*", "process_*", "http_*", "vision_encoder_latency_seconds"),
-    flags={"batch": "NIM_MAX_NUM_SEQS", "kv_memory": "NIM_KVCACHE_PERCENT", "prefix_caching":
-           "NIM_ENABLE_KV_CACHE_REUSE", "context": "NIM_MAX_MODEL_LEN"},
+    flags={
+        Purpose.BATCH: (Flag("NIM_MAX_NUM_SEQS"),),
+        Purpose.KV_MEMORY: (Flag("NIM_KVCACHE_PERCENT"),),
+        Purpose.PREFIX_CACHING: (Flag("NIM_ENABLE_KV_CACHE_REUSE"),),
+        Purpose.CONTEXT: (Flag("NIM_MAX_MODEL_LEN"),),
+    },
     rhythm=Rhythm(TokenTiming.FINISH),
     traps=_TRAPS,
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from exporters.flags import Flag, Purpose
 from exporters.rhythm import COUNTED_AT_FINISH, Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
@@ -547,8 +548,16 @@ SGLANG = Frontend(
         "evicted_tokens", "eviction_duration_seconds", "load_back_*", "backup_*", "backuped_tokens", "prefetch*",
         "storage_prefetch_*", "encoder_*", "diffusion_*",
     ),
-    flags={"batch": "--max-running-requests", "kv_memory": "--mem-fraction-static", "prefix_caching":
-           "--disable-radix-cache", "statistics": "--enable-metrics", "context": "--context-length"},
+    flags={
+        Purpose.BATCH: (Flag("--max-running-requests"),),
+        Purpose.KV_MEMORY: (Flag("--mem-fraction-static"),),
+        Purpose.PREFIX_CACHING: (Flag("--disable-radix-cache", off=True),),
+        Purpose.STATISTICS: (Flag("--enable-metrics"),),
+        Purpose.CONTEXT: (Flag("--context-length"),),
+        Purpose.PREFILL: (Flag("--chunked-prefill-size"),),
+        Purpose.BLOCK: (Flag("--page-size", default="1"),),
+        Purpose.SPECULATION: (Flag("--speculative-algorithm"),),
+    },
     rhythm=Rhythm(TokenTiming.LIVE, live_since="0.5.7", gauges=_REPORTS),
     traps=_TRAPS,
 )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
+from exporters.flags import Flag, Purpose
 from exporters.rhythm import Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
@@ -324,9 +325,15 @@ TRITON = Frontend(
         "trt_llm_runtime_memory_metrics", "trt_llm_inflight_batcher_metrics", "trt_llm_v1_metrics",
         "trt_llm_general_metrics", "trt_llm_disaggregated_serving_metrics",
     ),
-    flags={"batch": "max_batch_size of the engine", "kv_memory": "kv_cache_free_gpu_mem_fraction",
-           "prefix_caching": "enable_kv_cache_reuse", "statistics": "--allow-metrics, --metrics-config",
-           "context": "max_seq_len of the engine"},
+    flags={
+        Purpose.BATCH: (Flag("max_batch_size of the engine"),),
+        Purpose.KV_MEMORY: (Flag("kv_cache_free_gpu_mem_fraction", default="0.9"),),
+        Purpose.PREFIX_CACHING: (Flag("enable_kv_cache_reuse"),),
+        Purpose.STATISTICS: (Flag("--allow-metrics, --metrics-config"),),
+        Purpose.CONTEXT: (Flag("max_seq_len of the engine"),),
+        Purpose.PREFILL: (Flag("max_num_tokens of the engine"),),
+        Purpose.BLOCK: (Flag("tokens_per_block of the engine"),),
+    },
     rhythm=Rhythm(
         TokenTiming.FINISH,
         gauges=(

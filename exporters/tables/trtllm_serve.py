@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import inf
 
+from exporters.flags import Flag, Purpose
 from exporters.rhythm import Refresh, Rhythm, TokenTiming
 from exporters.table import (
     Calc,
@@ -454,9 +455,16 @@ TRTLLM_SERVE = Frontend(
         "request_inference_time_seconds", "num_aborted_requests", "request_type_*", "kv_transfer_*", "dynamo_*",
         "python_*", "process_*",
     ),
-    flags={"batch": "--max_batch_size", "kv_memory": "--kv_cache_free_gpu_memory_fraction", "prefix_caching":
-           "kv_cache_config.enable_block_reuse", "statistics": "return_perf_metrics, enable_iter_perf_stats",
-           "context": "--max_seq_len"},
+    flags={
+        Purpose.BATCH: (Flag("--max_batch_size"),),
+        Purpose.KV_MEMORY: (Flag("--kv_cache_free_gpu_memory_fraction", default="0.9"),),
+        Purpose.PREFIX_CACHING: (Flag("kv_cache_config.enable_block_reuse", default="true"),),
+        Purpose.STATISTICS: (Flag("return_perf_metrics, enable_iter_perf_stats", default="false"),),
+        Purpose.CONTEXT: (Flag("--max_seq_len"),),
+        Purpose.PREFILL: (Flag("--max_num_tokens"),),
+        Purpose.BLOCK: (Flag("kv_cache_config.tokens_per_block", default="32"),),
+        Purpose.SPECULATION: (Flag("speculative_config"),),
+    },
     rhythm=Rhythm(TokenTiming.FINISH, gauges=(_AT_FINISH,)),
     traps=_TRAPS,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from exporters.flags import Flag, Purpose
 from exporters.rhythm import Rhythm, TokenTiming
 from exporters.table import (
     Calc,
@@ -435,8 +436,18 @@ VLLM = Frontend(
         "mooncake_*", "hf3fs_*", "simple_kv_offload_*", "hisparse_*", "umbp_*", "sleep_mode_*", "rl_weight_update_*",
         "websocket_*",
     ),
-    flags={"batch": "--max-num-seqs", "kv_memory": "--gpu-memory-utilization", "prefix_caching":
-           "--enable-prefix-caching", "statistics": "--disable-log-stats", "context": "--max-model-len"},
+    flags={
+        Purpose.BATCH: (Flag("--max-num-seqs"),),
+        Purpose.KV_MEMORY: (Flag("--gpu-memory-utilization", default="0.9"),),
+        Purpose.PREFIX_CACHING: (
+            Flag("--no-enable-prefix-caching", since="0.8", off=True), Flag("--enable-prefix-caching", before="0.8"),
+        ),
+        Purpose.STATISTICS: (Flag("--disable-log-stats", off=True),),
+        Purpose.CONTEXT: (Flag("--max-model-len"),),
+        Purpose.PREFILL: (Flag("--max-num-batched-tokens"),),
+        Purpose.BLOCK: (Flag("--block-size", default="16"),),
+        Purpose.SPECULATION: (Flag("--speculative-config", since="0.8"), Flag("--speculative-model", before="0.8")),
+    },
     rhythm=Rhythm(TokenTiming.LIVE),
     traps=_TRAPS,
 )  # fmt: skip
