@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, cast
 
 import psycopg
-from sqlalchemy import JSON, BigInteger, Connection, Double, Integer, LargeBinary, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Connection, Double, Integer, LargeBinary, String, Table, Text
 from sqlalchemy.exc import OperationalError
 
 from monitor.history.postgres import is_postgres
@@ -17,6 +17,7 @@ Row = tuple[Any, ...]
 """All columns of the table, in their order."""
 
 _WIRE_TYPES = {
+    Boolean: "bool",
     Integer: "int4",
     BigInteger: "int8",
     Double: "float8",

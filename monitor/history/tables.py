@@ -6,13 +6,29 @@ On PostgreSQL the minutes are partitioned by day, so that retention drops whole 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 from sqlalchemy import Column as SqlColumn
 
+from alerts.budget import Counts
 from exporters.schema import Scope
 from monitor.history.columns import (
     ENGINE_COLUMNS,
@@ -33,6 +49,8 @@ metadata = MetaData(
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     }
 )
+
+COUNTED = tuple(field.name for field in fields(Counts))
 
 series = Table(
     "series",
@@ -107,6 +125,44 @@ rollup_due = Table(
 )
 """Hours and days of which finer rows were written since they were rolled up. `touched` counts writes: its update makes
 a writer and the roll-up wait for each other."""
+
+objectives = Table(
+    "objectives",
+    metadata,
+    SqlColumn("id", Integer, primary_key=True),
+    SqlColumn("name", Text, nullable=False),
+    SqlColumn("definition", Text, nullable=False),
+    SqlColumn("indicator", String(16), nullable=False),
+    SqlColumn("objective", Double, nullable=False),
+    SqlColumn("window_days", Integer, nullable=False),
+    SqlColumn("unknown", String(8), nullable=False),
+    SqlColumn("counts_outage", Boolean, nullable=False),
+    SqlColumn("maintenance", Text, nullable=False),
+    SqlColumn("until", BigInteger, nullable=False),
+    UniqueConstraint("name", "definition"),
+)
+"""One per definition by which days were judged, as JSON: a changed objective is another one. Planned maintenance is not
+part of it. Up to `until` every day that is rolled up was judged, or is in `budgets_due`."""
+
+budgets = Table(
+    "budgets",
+    metadata,
+    SqlColumn("objective_id", ForeignKey("objectives.id"), primary_key=True),
+    SqlColumn("labels", Text, primary_key=True),
+    SqlColumn("start", BigInteger, primary_key=True),
+    SqlColumn("subject", Text, nullable=False),
+    *(SqlColumn(name, Double, nullable=False) for name in COUNTED),
+)
+"""What a day (UTC) counted of a group of an objective: `alerts.budget.Counts`. `labels` are the group's as JSON, in
+order of their names; `subject` is the same in words. There is no row where nothing was known."""
+
+budgets_due = Table(
+    "budgets_due",
+    metadata,
+    SqlColumn("start", BigInteger, primary_key=True),
+    SqlColumn("touched", BigInteger, nullable=False),
+)
+"""Days that were rolled up since their budgets were counted. `touched` counts how often."""
 
 leases = Table(
     "leases",

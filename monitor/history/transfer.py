@@ -22,7 +22,7 @@ Progress = Callable[[str], None]
 """Told where the work stands, in a few words."""
 
 _AT_ONCE = 5000
-_NUMBERED = (tables.series, tables.bounds)
+_NUMBERED = (tables.series, tables.bounds, tables.objectives)
 """Tables whose ids the database gives out."""
 
 
