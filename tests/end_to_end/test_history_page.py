@@ -107,3 +107,12 @@ def test_a_page_with_a_chart_is_small(page: Page, url: str) -> None:
     page.on("response", lambda response: sizes.append(len(response.body())))
     page.goto(url + MONTH)
     assert sum(sizes) < 300_000
+
+
+def test_the_moment_that_is_pointed_at_is_marked(page: Page, url: str) -> None:
+    page.goto(url + MONTH)
+    moment = page.locator(".chart path[pointer-events=all]").nth(10)
+    assert moment.evaluate("e => getComputedStyle(e).fillOpacity") == "1"
+    moment.hover()
+    assert moment.evaluate("e => getComputedStyle(e).fillOpacity") == "0.12"
+    assert "UTC" in (moment.locator("title").text_content() or "")

@@ -159,6 +159,14 @@ async def test_every_page_leads_to_the_others(client: httpx.AsyncClient) -> None
         assert {"/", "/slos", "/alerts"} <= links
 
 
+async def test_pages_have_access_keys_from_the_left(client: httpx.AsyncClient) -> None:
+    elements = Elements(await html(client, "/alerts")).found
+    keys = [(attrs["accesskey"], attrs["href"]) for _, attrs in elements if "accesskey" in attrs]
+    assert [key for key, _ in keys] == [str(n) for n in range(1, len(keys) + 1)]
+    assert keys[0] == ("1", "/")
+    assert "/alerts" in dict(keys).values()
+
+
 async def test_a_runbook_alone_stays_where_it_is_read(client: httpx.AsyncClient) -> None:
     text = await html(client, "/runbooks/ServerStuck")
     assert 'http-equiv="refresh"' not in text

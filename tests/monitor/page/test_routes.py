@@ -6,13 +6,14 @@ import gzip
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from exporters.findings import finding
+from monitor.page.explorer import complete, query
 from monitor.page.routes import code_marked, router
 from tests.monitor.page.fleet_data import (
     FLEET,
@@ -131,6 +132,17 @@ async def test_data_that_is_not_live_is_labelled_in_the_row_and_above() -> None:
     assert "Not live: the servers marked replay show data that no live server gives." in seen(text)
     assert "on laptop replay awake" in rows(text)[0]
     assert "Not live" not in await html("/", *FLEET)
+
+
+@pytest.mark.parametrize("server", [FLEET[0], HOSTILE_SERVER], ids=["plain", "hostile"])
+async def test_a_figure_leads_to_its_past_at_this_server(server: Server) -> None:
+    listed = Elements(await html("/", server)).found
+    [own] = [attrs["href"] or "" for _, attrs in listed if (attrs.get("href") or "").startswith("/servers/")]
+    page = Elements(await html(own, server))
+    links = [attrs["href"] or "" for _, attrs in page.found if (attrs.get("href") or "").startswith("/history?")]
+    asked = [query(complete(parse_qsl(urlsplit(link).query))).question(clock()) for link in links]
+    assert len({of.metric.name for of in asked}) == 9
+    assert {tuple(of.where.items()) for of in asked} == {(("node", server.node), ("server", server.server))}
 
 
 async def test_an_empty_fleet_says_where_it_looked_and_how_to_add_a_server() -> None:
