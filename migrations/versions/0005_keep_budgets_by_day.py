@@ -19,7 +19,8 @@ _JUDGED = """
     {good} + {bad} + {added} AS judged, {bad} + {added} AS failed, {certainly_bad} + {added} AS certainly_failed,
     CASE WHEN o.counts_outage THEN {minutes_outage} ELSE 0.0 END AS outage_judged
 """
-"""Counts as the objective takes them, from expressions of each."""
+"""Counts as the objective takes them, from expressions of each. Requests that had vanished may turn up on another day:
+none are less than unknown."""
 _ABOUT = """
     {time} AS time, r.start, r.slo, r.objective, r.window_days, r.indicator, r.subject, {labels} AS labels,
     r.objective_id, {definition} AS definition
@@ -39,6 +40,7 @@ def _about() -> str:
 
 
 def _judged(of: dict[str, str]) -> str:
+    of = of | {"unknown": f"CASE WHEN {of['unknown']} > 0 THEN {of['unknown']} ELSE 0.0 END"}
     added = f"CASE WHEN o.unknown = 'bad' THEN {of['unknown']} ELSE 0.0 END"
     return _JUDGED.format(counts=", ".join(f"{of[name]} AS {name}" for name in _COUNTS), added=added, **of)
 
@@ -62,7 +64,7 @@ def _create(name: str, rows: str, *more: str) -> None:
 def _make_views() -> None:
     ratios = {"bad_ratio": _bad_ratio("failed"), "bad_ratio_certain": _bad_ratio("certainly_failed")}
     shown = [f"{ratio} AS {name}" for name, ratio in ratios.items()]
-    key = "b.objective_id, b.labels, b.subject, b.start"
+    key = "b.objective_id, b.identity, b.labels, b.subject, b.start"
     what = "o.name AS slo, o.objective, o.window_days, o.indicator, o.definition"
     known = "FROM budgets b JOIN objectives o ON o.id = b.objective_id"
     of_day = _judged({name: f"b.{name}" for name in _COUNTS})
@@ -72,7 +74,7 @@ def _make_views() -> None:
     sums["minutes"] = f"(o.window_days * {_DAY_MINUTES} - sum(w.minutes_excluded))"
     sums["minutes_unknown"] = f"({sums['minutes']} - sum(w.minutes - w.minutes_unknown))"
     window = (
-        "JOIN budgets w ON w.objective_id = b.objective_id AND w.labels = b.labels\n"
+        "JOIN budgets w ON w.objective_id = b.objective_id AND w.identity = b.identity\n"
         f"AND w.start > b.start - o.window_days * {_DAY_SECONDS} AND w.start <= b.start"
     )
     groups = (
@@ -89,6 +91,7 @@ def upgrade() -> None:
         "objectives",
         sa.Column("id", sa.Integer(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("identity", sa.Text(), nullable=False),
         sa.Column("definition", sa.Text(), nullable=False),
         sa.Column("indicator", sa.String(length=16), nullable=False),
         sa.Column("objective", sa.Double(), nullable=False),
@@ -98,17 +101,18 @@ def upgrade() -> None:
         sa.Column("maintenance", sa.Text(), nullable=False),
         sa.Column("until", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_objectives")),
-        sa.UniqueConstraint("name", "definition", name=op.f("uq_objectives_name_definition")),
+        sa.UniqueConstraint("identity", name=op.f("uq_objectives_identity")),
     )
     op.create_table(
         "budgets",
         sa.Column("objective_id", sa.Integer(), nullable=False),
-        sa.Column("labels", sa.Text(), nullable=False),
+        sa.Column("identity", sa.Text(), nullable=False),
         sa.Column("start", sa.BigInteger(), nullable=False),
+        sa.Column("labels", sa.Text(), nullable=False),
         sa.Column("subject", sa.Text(), nullable=False),
         *(sa.Column(name, sa.Double(), nullable=False) for name in _COUNTS),
         sa.ForeignKeyConstraint(["objective_id"], ["objectives.id"], name=op.f("fk_budgets_objective_id_objectives")),
-        sa.PrimaryKeyConstraint("objective_id", "labels", "start", name=op.f("pk_budgets")),
+        sa.PrimaryKeyConstraint("objective_id", "identity", "start", name=op.f("pk_budgets")),
     )
     op.create_table(
         "budgets_due",

@@ -24,7 +24,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    UniqueConstraint,
 )
 from sqlalchemy import Column as SqlColumn
 
@@ -131,6 +130,7 @@ objectives = Table(
     metadata,
     SqlColumn("id", Integer, primary_key=True),
     SqlColumn("name", Text, nullable=False),
+    SqlColumn("identity", Text, nullable=False, unique=True),
     SqlColumn("definition", Text, nullable=False),
     SqlColumn("indicator", String(16), nullable=False),
     SqlColumn("objective", Double, nullable=False),
@@ -139,22 +139,24 @@ objectives = Table(
     SqlColumn("counts_outage", Boolean, nullable=False),
     SqlColumn("maintenance", Text, nullable=False),
     SqlColumn("until", BigInteger, nullable=False),
-    UniqueConstraint("name", "definition"),
 )
-"""One per definition by which days were judged, as JSON: a changed objective is another one. Planned maintenance is not
-part of it. Up to `until` every day that is rolled up was judged, or is in `budgets_due`."""
+"""One per definition (JSON) by which days were judged: a changed objective is another one. `identity` is name and
+definition as one text, `storable.key_of`. Planned maintenance is part of neither. Up to `until` every day that is
+rolled up was judged, or is in `budgets_due`."""
 
 budgets = Table(
     "budgets",
     metadata,
     SqlColumn("objective_id", ForeignKey("objectives.id"), primary_key=True),
-    SqlColumn("labels", Text, primary_key=True),
+    SqlColumn("identity", Text, primary_key=True),
     SqlColumn("start", BigInteger, primary_key=True),
+    SqlColumn("labels", Text, nullable=False),
     SqlColumn("subject", Text, nullable=False),
     *(SqlColumn(name, Double, nullable=False) for name in COUNTED),
 )
-"""What a day (UTC) counted of a group of an objective: `alerts.budget.Counts`. `labels` are the group's as JSON, in
-order of their names; `subject` is the same in words. There is no row where nothing was known."""
+"""What a day (UTC) counted of a group of an objective: `alerts.budget.Counts`. `identity` is the group as one text,
+`storable.key_of`; `labels` are the same as JSON, and `subject` is it in words. There is no row where nothing was
+known."""
 
 budgets_due = Table(
     "budgets_due",

@@ -66,15 +66,17 @@ def filled(database: Engine) -> Engine:
     checkpoint = Batch("n1", "s1", 1.5, (), (Event(target(), START + 0.25, "version", "0.32", "0.33"),), b"\x00\xff")
     store.write([checkpoint])
     objective = {
-        "id": 7, "name": "a", "definition": "{}", "indicator": "slices", "objective": 0.995, "window_days": 30,
-        "unknown": "bad", "counts_outage": True, "maintenance": "[]", "until": START,
+        "id": 7, "name": "a", "identity": "i", "definition": "{}", "indicator": "slices",
+        "objective": 0.995, "window_days": 30, "unknown": "bad", "counts_outage": True, "maintenance": "[]", "until": START,
     }  # fmt: skip
     alert = {"labels": {"z": "\u00fc", "a": "1"}, "annotations": {}, "receivers": {}, "name": "Down"}
     with for_writing(database).begin() as connection:
         connection.execute(insert(tables.alerts).values(fingerprint="f", starts_at=0.1, **alert))
         connection.execute(insert(tables.objectives).values(objective))
         counts = dict.fromkeys(tables.COUNTED, 0.1)
-        connection.execute(insert(tables.budgets).values(objective_id=7, labels="{}", start=0, subject="m", **counts))
+        connection.execute(
+            insert(tables.budgets).values(objective_id=7, identity="{}", labels="{}", start=0, subject="m", **counts)
+        )
         connection.execute(insert(tables.budgets_due).values(start=START, touched=2))
     Lease(database, SCRAPED, "somebody on another host").acquire()
     return database

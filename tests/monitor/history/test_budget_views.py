@@ -22,8 +22,8 @@ def database(each_database: Engine) -> Engine:
 
 def objective(database: Engine, of: int = 1, **more: Any) -> None:
     values = {
-        "name": "available", "definition": f'{{"of": {of}}}', "indicator": "availability", "objective": 0.99,
-        "window_days": 7, "unknown": "exclude", "counts_outage": True, "maintenance": "[]", "until": 0,
+        "name": "available", "identity": str(of), "definition": f'{{"of": {of}}}', "indicator": "availability",
+        "objective": 0.99, "window_days": 7, "unknown": "exclude", "counts_outage": True, "maintenance": "[]", "until": 0,
     }  # fmt: skip
     with for_writing(database).begin() as connection:
         connection.execute(insert(tables.objectives).values(id=of, **values | more))
@@ -34,7 +34,9 @@ def day(database: Engine, number: int, of: int = 1, **counts: float) -> None:
     row = {name: getattr(told, name) for name in tables.COUNTED}
     with for_writing(database).begin() as connection:
         connection.execute(
-            insert(tables.budgets).values(objective_id=of, labels=MODEL, subject="m", start=START + number * DAY, **row)
+            insert(tables.budgets).values(
+                objective_id=of, identity=MODEL, labels=MODEL, subject="m", start=START + number * DAY, **row
+            )
         )
 
 
@@ -129,3 +131,11 @@ def test_labels_and_definition_are_json_in_both_databases(database: Engine) -> N
         for view in ("budget_day_view", "budget_window_view"):
             found = connection.exec_driver_sql(f"SELECT labels ->> 'model', definition ->> 'of' FROM {view}").one()
             assert tuple(map(str, found)) == ("m", "1")
+
+
+def test_what_vanished_one_day_and_ended_the_next_is_not_unknown_in_the_end(database: Engine) -> None:
+    objective(database, unknown="bad")
+    day(database, 0, good=90, unknown=10)
+    day(database, 1, good=110, unknown=-10)
+    assert [row["unknown"] for row in rows(database, "budget_day_view")] == [10, 0]
+    assert [(row["unknown"], row["failed"]) for row in rows(database, "budget_window_view")] == [(10, 10), (0, 0)]
