@@ -17,7 +17,8 @@ class Request:
     """What was asked for, and below it what came of it: the truth that everything shown can be held to.
 
     `prefix_tokens` of the prompt are the same in all requests with the same `prefix`. `leaves_after` is the number of
-    tokens after which the client goes away, if it does.
+    tokens after which the client goes away, if it does: 0 is before the first. If it `is_prefilled`, its prompt's KV
+    cache and its first token come along, from a prefill server to a decode server.
     """
 
     number: int
@@ -29,12 +30,15 @@ class Request:
     adapter: str = ""
     ends_by: Literal["stop", "length"] = "length"
     leaves_after: int | None = None
+    is_prefilled: bool = False
 
     scheduled: float | None = None
     first_token: float | None = None
     finished: float | None = None
     reason: Reason | None = None
     is_rejected: bool = False
+    is_lost: bool = False
+    """Was waiting or running when its server died: nobody observes that."""
     cached_tokens: int = 0
     generated_tokens: int = 0
     preemptions: int = 0
@@ -82,13 +86,14 @@ class Limits:
 
     running: int = 256
     waiting: int | None = None
-    """Requests beyond this are rejected."""
+    """Requests beyond this are rejected, as are those too long for the context or the KV cache."""
     kv_tokens: int = 400_000
     block_tokens: int = 16
     context_tokens: int = 8192
     prefill_tokens_per_step: int = 8192
     prefix_caching: bool = True
     adapters: int = 0
+    """So many different ones run together; without any, requests for one are rejected."""
 
 
 class EngineState(Protocol):
