@@ -351,6 +351,13 @@ class Frontend:
     def document(self, name: str) -> Document:
         return next(d for d in self.documents if d.name == name)
 
+    def definition(self, metric: str) -> str:
+        """What this frontend measures under the schema's name, in words."""
+        known = next((entry for entry in self.fields if entry.metric == metric), None)
+        if known is None or not known.sources:
+            return "not measured"
+        return known.definition or "as the schema says"
+
 
 def terms(frontend: Frontend) -> Iterator[Term]:
     """Every term that the table uses, those inside calculations included."""

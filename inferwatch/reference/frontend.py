@@ -9,7 +9,6 @@ from exporters.worth import quality_of_late, refreshes
 from inferwatch.reference.markdown import bullets, code, number, page, table
 from inferwatch.reference.terms import condition, describe, fold, wire_name
 
-_NOT_MEASURED = "not measured"
 _LATE = "refreshed by its [rhythm](#rhythm)"
 
 
@@ -39,7 +38,6 @@ def frontend_page(frontend: Frontend) -> str:
 
 
 def definitions_page(frontends: Mapping[str, Frontend]) -> str:
-    said = {name: {f.metric: _definition(f) for f in frontend.fields} for name, frontend in frontends.items()}
     metrics = [
         m for m in schema.METRICS if any(f.metric == m and f.definition for e in frontends.values() for f in e.fields)
     ]
@@ -48,17 +46,10 @@ def definitions_page(frontends: Mapping[str, Frontend]) -> str:
         "One name of the schema, measured by each framework in its own way. Where a row differs between two frontends, "
         "their numbers are not the same quantity: compare them with that in mind.",
         table(
-            ("metric", *(f"`{name}`" for name in said)),
-            (
-                (f"`{metric}`", *(by_metric.get(metric, _NOT_MEASURED) for by_metric in said.values()))
-                for metric in metrics
-            ),
+            ("metric", *(f"`{name}`" for name in frontends)),
+            ((f"`{metric}`", *(each.definition(metric) for each in frontends.values())) for metric in metrics),
         ),
     )
-
-
-def _definition(field: Field) -> str:
-    return (field.definition or "as the schema says") if field.sources else _NOT_MEASURED
 
 
 def _releases(frontend: Frontend) -> str:
