@@ -1,0 +1,124 @@
+"""What the rows of one group in one band come to. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from exporters.histogram import quantile
+from exporters.schema import PHASES
+from monitor.compare.bootstrap import Draws, draws, enclosed
+from monitor.compare.model import LEAST_MINUTES, PERCENTILES, Band, Cell, Estimate, Group, Measure, Workload
+from monitor.compare.rows import MINUTE, Number, Rows
+from monitor.compare.windows import DURATIONS, histograms, longest
+from monitor.history.packed import Floats
+
+_SEED = 7
+_HOUR = 3600.0
+_MILLION = 1e6
+_WHY = {
+    Measure.TOKENS_PER_GPU: "which GPUs its servers ran on is not known",
+    Measure.HIT_RATIO: "not measured here",
+    Measure.JOULES: "the energy of its servers' GPUs is not known, or they share them",
+    Measure.COST: "no price of an hour of this type of GPU is configured, or its GPUs are not known",
+    **dict.fromkeys(PERCENTILES, "not measured here"),
+}
+
+
+def cell(group: Group, band: Band, rows: Rows, price: float | None = None) -> Cell:
+    """`price` is that of one GPU for an hour."""
+    minutes = int(rows.number(Number.MINUTES).sum())
+    running = float(rows.number(Number.RUNNING).sum() / minutes)
+    if minutes < LEAST_MINUTES:
+        return Cell(group, band, minutes, running)
+    drawn = _draws(rows)
+    measures = {**_ratios(rows, drawn, price), **_percentiles(rows, drawn)}
+    told = {name: measures[name] for name in Measure if name in measures}
+    missing = {name: why for name, why in _WHY.items() if name not in told}
+    return Cell(group, band, minutes, running, told, workload(rows), missing)
+
+
+def _draws(rows: Rows) -> Draws | None:
+    """Of rows as long as they are on average."""
+    of_each = float(rows.number(Number.MINUTES).mean())
+    return draws(len(rows), math.ceil(DURATIONS * longest(rows) / MINUTE / of_each), _SEED)
+
+
+def _ratios(rows: Rows, drawn: Draws | None, price: float | None) -> dict[Measure, Estimate]:
+    parts = {measure: _known(*both) for measure, both in _fractions(rows, price).items()}
+    parts = {measure: both for measure, both in parts.items() if both[1].sum() > 0}
+    columns = np.array([column for both in parts.values() for column in both]).reshape(2 * len(parts), len(rows)).T
+    sums = None if drawn is None else drawn.sums(columns)
+    return {
+        measure: _ratio(columns[:, 2 * i : 2 * i + 2].sum(axis=0), drawn, sums, 2 * i)
+        for i, measure in enumerate(parts)
+    }
+
+
+def _fractions(rows: Rows, price: float | None) -> Mapping[Measure, tuple[Floats, Floats]]:
+    """Part and whole of each row."""
+    seconds, generated = rows.number(Number.SECONDS), rows.number(Number.GENERATION)
+    tokens, gpu_seconds = rows.number(Number.PROMPT) + generated, rows.number(Number.GPU_SECONDS)
+    return {
+        Measure.TOKENS: (tokens, seconds),
+        Measure.OUTPUT_TOKENS: (generated, seconds),
+        Measure.TOKENS_PER_GPU: (tokens, gpu_seconds),
+        Measure.REQUESTS: (rows.number(Number.FINISHED), seconds),
+        Measure.HIT_RATIO: (rows.number(Number.HIT), rows.number(Number.QUERIED)),
+        Measure.JOULES: (rows.number(Number.JOULES), tokens),
+        Measure.COST: (gpu_seconds * (math.nan if price is None else price / _HOUR), tokens / _MILLION),
+    }
+
+
+def _known(part: Floats, whole: Floats) -> tuple[Floats, Floats]:
+    """Nothing of rows of which one of both is not known."""
+    known = ~np.isnan(part) & ~np.isnan(whole)
+    return np.where(known, part, 0.0), np.where(known, whole, 0.0)
+
+
+def _ratio(total: Floats, drawn: Draws | None, sums: Floats | None, column: int) -> Estimate:
+    value = float(total[0] / total[1])
+    if drawn is None or sums is None:
+        return Estimate(value)
+    whole = sums[:, column + 1]
+    ratios = np.divide(sums[:, column], whole, out=np.full(len(sums), np.nan), where=whole > 0)
+    return _with_interval(Estimate(value), drawn.interval(ratios, ratios))
+
+
+def _percentiles(rows: Rows, drawn: Draws | None) -> dict[Measure, Estimate]:
+    told = ((measure, _percentile(rows, phase, q), phase, q) for measure, (phase, q) in PERCENTILES.items())
+    found = {measure: (estimate, phase, q) for measure, estimate, phase, q in told if estimate is not None}
+    if drawn is None:
+        return {measure: estimate for measure, (estimate, *_) in found.items()}
+    sums = {phase: [(each.bounds, drawn.sums(each.counts)) for each in parts] for phase, parts in rows.phases.items()}
+    return {
+        measure: _with_interval(estimate, drawn.interval(*enclosed(sums[phase], q)))
+        for measure, (estimate, phase, q) in found.items()
+    }
+
+
+def _percentile(rows: Rows, phase: str, q: float) -> Estimate | None:
+    found = quantile(histograms(rows.phases[phase]), q, PHASES[phase].grid)
+    return None if found is None else Estimate(found.estimate, lower=found.lower, upper=found.upper)
+
+
+def _with_interval(estimate: Estimate, interval: tuple[float, float] | None) -> Estimate:
+    return estimate if interval is None else replace(estimate, low=interval[0], high=interval[1])
+
+
+def workload(rows: Rows) -> Workload:
+    """Tokens by requests that finished: over a few minutes as good as their lengths."""
+    return Workload(
+        _mean(rows, Number.PROMPT, Number.FINISHED),
+        _mean(rows, Number.GENERATION, Number.FINISHED),
+        _mean(rows, Number.HIT, Number.QUERIED),
+        _mean(rows, Number.ABORTED, Number.FINISHED),
+    )
+
+
+def _mean(rows: Rows, part: Number, whole: Number) -> float | None:
+    of, by = (column.sum() for column in _known(rows.number(part), rows.number(whole)))
+    return float(of / by) if by > 0 else None
