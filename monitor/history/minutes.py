@@ -167,7 +167,7 @@ def advance(state: State, observation: Observation, max_step: float, *, counted:
         return Step()
     finished, window = opened
     _read_gauges(window, observation)
-    _keep_info(window, observation, state.facts.get("gpu"))
+    _keep_info(window, observation, state.facts)
     if not observation.is_complete:
         return Step(finished)
     restarts = _read_counters(state, window, observation) if counted else ()
@@ -222,15 +222,16 @@ def _read_gauges(window: Window, observation: Observation) -> None:
         window.row(engine).add_reading(observation.at, values)
 
 
-def _keep_info(window: Window, observation: Observation, gpu: str | None) -> None:
-    """`gpu` is the type of GPU that the server runs on, where it is known."""
-    on = {"gpu": gpu} if gpu else {}
+def _keep_info(window: Window, observation: Observation, known: Mapping[str, str]) -> None:
+    """With the type of GPU that the server runs on, where it is known; the target tells which ones these are."""
+    on = {name: known[name] for name in ("gpu", "gpus") if known.get(name)}
     window.row(target(observation)).info = on
     if not observation.available:
         return
+    of_type = {name: text for name, text in on.items() if name == "gpu"}
     for series, _ in of_metric(observation.values, "llm_server_info"):
-        known = {name: series.label(name) for name in SERVER_INFO_LABELS}
-        window.row(identity(series)).info = {name: text for name, text in known.items() if text} | on
+        told = {name: series.label(name) for name in SERVER_INFO_LABELS}
+        window.row(identity(series)).info = {name: text for name, text in told.items() if text} | of_type
 
 
 def _read_counters(state: State, window: Window, observation: Observation) -> tuple[Event, ...]:

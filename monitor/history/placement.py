@@ -63,6 +63,12 @@ def place(state: State, at: float, placement: Placement) -> tuple[Event, ...]:
     return (event,) if event.before is not None and _uuids(before) != _uuids(now) else ()
 
 
+def types_of(text: str) -> dict[str, str]:
+    """The type of each GPU, by uuid, of what `gpus` says among facts and in events."""
+    parts = (entry.partition(" ") for entry in _split(text))
+    return {uuid: kind for uuid, _, kind in parts}
+
+
 def _split(text: str) -> list[str]:
     return text.split(_SEPARATOR) if text else []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -130,4 +131,4 @@ async def test_a_gpu_that_is_lost_is_a_row_and_an_event_and_its_server_keeps_it(
     assert (other["up"], other["last_seen"]) == (True, START + 75)
     with rack.database.connect() as connection:
         told = connection.exec_driver_sql("SELECT info FROM series WHERE scope = 'target'").scalar_one()
-    assert told == '{"gpu": "NVIDIA H100 80GB HBM3"}'
+    assert json.loads(told) == {"gpu": "NVIDIA H100 80GB HBM3", "gpus": f"{uuid(0)} NVIDIA H100 80GB HBM3"}

@@ -93,11 +93,11 @@ def test_servers_that_share_a_gpu_each_have_it() -> None:
     assert {server: len(placement.gpus) for server, placement in told.items()} == {"s1": 1, "s2": 2}
 
 
-def test_the_type_is_kept_with_the_target_and_its_engines() -> None:
+def test_the_type_is_kept_with_the_target_and_its_engines_and_which_they_are_with_the_target() -> None:
     state, _ = lived([gpu("0", "s1")], [gpu("0", "s1")])
     advance(state, observation(35, {series("llm_server_info", version="0.32.0"): 1}), 30)
     assert state.window is not None
-    assert state.window.rows[TARGET].info == {"gpu": NAME}
+    assert state.window.rows[TARGET].info == {"gpu": NAME, "gpus": f"GPU-0 {NAME}"}
     assert state.window.rows[ENGINE_0].info == {"version": "0.32.0", "gpu": NAME}
 
 

@@ -90,7 +90,7 @@ def test_a_reading_that_was_taken_before_confirms_nothing(database: Engine) -> N
 def test_the_type_of_gpu_stands_with_the_server(database: Engine) -> None:
     record(database, life())
     told = {s[1]: s[9] for s in everything(path_of(database))["series"]}
-    assert told["target"] == {"gpu": H100["name"]}
+    assert told["target"] == {"gpu": H100["name"], "gpus": f"GPU-0 {H100['name']}"}
 
 
 def test_any_restart_leaves_the_same_rows(two: tuple[Engine, Engine]) -> None:
