@@ -295,7 +295,7 @@ class Engine:
         self._kv.take(self._blocks(job, 1) - job.shared_blocks)
         cached = job.shared_blocks * self._kv.block_tokens
         job.uncomputed = request.prompt_tokens + job.generated - cached
-        if request.scheduled is None:
+        if not request.preemptions:
             self._tell_scheduled(request, cached, now)
         if not job.target:
             self._finish(job, now)
@@ -305,7 +305,8 @@ class Engine:
             self._begin_decoding(job, now)
 
     def _tell_scheduled(self, request: Request, cached: int, now: float) -> None:
-        request.scheduled, request.cached_tokens = now, cached
+        if not request.is_prefilled:
+            request.scheduled, request.cached_tokens = now, cached
         for observer in self._observers:
             observer.scheduled(request, now)
 

@@ -396,17 +396,6 @@ def test_requests_fail_in_the_share_that_is_asked_for() -> None:
     assert 160 < sum(r.reason == "error" for r in requests) < 240
 
 
-def test_a_request_that_comes_prefilled_only_decodes() -> None:
-    engine, log = engine_and_log(pace=PLAIN)
-    request = one(arrived=0.0, output=11, is_prefilled=True)
-    engine.submit(request, at=2.0)
-    engine.advance(60.0)
-
-    assert (request.scheduled, request.first_token) == (2.0, 2.0)
-    assert request.finished == pytest.approx(2.1)
-    assert (log.prompt_tokens, log.generated_tokens) == (0, 10)
-
-
 def test_requests_of_the_past_are_refused() -> None:
     engine, _ = engine_and_log()
     engine.advance(10.0)
