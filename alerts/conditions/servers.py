@@ -56,9 +56,9 @@ METRICS_MISSING = Condition(
 )
 
 _SATURATED_WINDOW = Limit("mean over", 10 * MINUTE, "seconds", "a single long prompt fills the cache for a moment")
-_SATURATED = Limit("KV cache in use above", 0.95, "ratio", "what is left holds no further request of usual length")
-_QUEUED = Limit("requests waiting above", 1, "", "a full cache that nobody waits for is a cache well used")
-_AT_LIMIT = Limit(
+SATURATED = Limit("KV cache in use above", 0.95, "ratio", "what is left holds no further request of usual length")
+QUEUED = Limit("requests waiting above", 1, "", "a full cache that nobody waits for is a cache well used")
+AT_LIMIT = Limit(
     "unless running, of the largest batch, at least", 0.95, "ratio", "then they wait for a place in the batch"
 )
 
@@ -73,13 +73,13 @@ KV_SATURATED = Condition(
     meaning="Requests wait because the KV cache is full.",
     summary="KV cache of {model} at {server} is {value} full while requests wait",
     expression=_of_window("llm_kv_cache_utilization_ratio")
-    .above(_SATURATED.value)
-    .where(_of_window("llm_requests_waiting").above(_QUEUED.value))
+    .above(SATURATED.value)
+    .where(_of_window("llm_requests_waiting").above(QUEUED.value))
     .where(Rise("llm_generation_tokens_total", _SATURATED_WINDOW.seconds).above(0))
     .unless(
-        _of_window("llm_requests_running").at_least(_of_window("llm_requests_running_limit").times(_AT_LIMIT.value))
+        _of_window("llm_requests_running").at_least(_of_window("llm_requests_running_limit").times(AT_LIMIT.value))
     ),
-    limits=(_SATURATED_WINDOW, _SATURATED, _QUEUED, _AT_LIMIT),
+    limits=(_SATURATED_WINDOW, SATURATED, QUEUED, AT_LIMIT),
     hold=_A_MOMENT,
     keep=_KEPT,
     value="ratio",
@@ -106,10 +106,10 @@ QUEUE_GROWING = Condition(
 )
 
 _PREEMPTION_WINDOW = Limit("over", 15 * MINUTE, "seconds", "long enough that requests finish within it")
-_PREEMPTED = Limit(
+PREEMPTED = Limit(
     "preemptions per finished request, above", 0.1, "ratio", "each throws work away that is done again: a tenth shows"
 )
-_PREEMPTIONS = Limit("preemptions, at least", 10, "", "fewer say nothing of the load")
+PREEMPTIONS_COUNTED = Limit("preemptions, at least", 10, "", "fewer say nothing of the load")
 
 
 def finished(seconds: int) -> Expression:
@@ -128,9 +128,9 @@ PREEMPTIONS = Condition(
     summary="{server} preempts: {value} preemptions per finished request of {model}",
     expression=_preempted()
     .per(finished(_PREEMPTION_WINDOW.seconds))
-    .above(_PREEMPTED.value)
-    .where(_preempted().at_least(_PREEMPTIONS.value)),
-    limits=(_PREEMPTION_WINDOW, _PREEMPTED, _PREEMPTIONS),
+    .above(PREEMPTED.value)
+    .where(_preempted().at_least(PREEMPTIONS_COUNTED.value)),
+    limits=(_PREEMPTION_WINDOW, PREEMPTED, PREEMPTIONS_COUNTED),
     hold=_A_MOMENT,
     keep=_KEPT,
     value="ratio",
@@ -138,9 +138,9 @@ PREEMPTIONS = Condition(
 
 _BEFORE = Limit("against the time before it, over", DAY, "seconds", "its own past, day and night in it")
 _HIT_WINDOW = Limit("over", 30 * MINUTE, "seconds", "a cache that was emptied by a restart has filled again")
-_COLLAPSE = Limit("hit ratio, of that before, below", 0.5, "ratio", "half of it is no change of the hour")
-_WORTH = Limit("hit ratio before, above", 0.2, "ratio", "a cache that never helped cannot fail")
-_LOOKED_UP = Limit("tokens looked up, at least", 100_000, "tokens", "fewer are a handful of prompts")
+COLLAPSE = Limit("hit ratio, of that before, below", 0.5, "ratio", "half of it is no change of the hour")
+WORTH = Limit("hit ratio before, above", 0.2, "ratio", "a cache that never helped cannot fail")
+LOOKED_UP = Limit("tokens looked up, at least", 100_000, "tokens", "fewer are a handful of prompts")
 
 
 def _hits(window: int, least: float = 0, ago: int = 0) -> Expression:
@@ -154,10 +154,10 @@ PREFIX_HITS = Condition(
     severity="ticket",
     meaning="The prefix cache finds far less than it used to: the same prompts cost more.",
     summary="Prefix-cache hits of {model} at {server} fell to {value}",
-    expression=_hits(_HIT_WINDOW.seconds, _LOOKED_UP.value).below(
-        _hits(_BEFORE.seconds, ago=_HIT_WINDOW.seconds).above(_WORTH.value).times(_COLLAPSE.value)
+    expression=_hits(_HIT_WINDOW.seconds, LOOKED_UP.value).below(
+        _hits(_BEFORE.seconds, ago=_HIT_WINDOW.seconds).above(WORTH.value).times(COLLAPSE.value)
     ),
-    limits=(_HIT_WINDOW, _BEFORE, _COLLAPSE, _WORTH, _LOOKED_UP),
+    limits=(_HIT_WINDOW, _BEFORE, COLLAPSE, WORTH, LOOKED_UP),
     hold=_A_MOMENT,
     keep=_KEPT,
     value="ratio",
@@ -207,9 +207,9 @@ INTER_TOKEN = Condition(
 
 _ASIDE = Match("state", ("draining", "sleeping", "starting"))
 _LOAD_WINDOW = Limit("running and waiting requests, mean over", 15 * MINUTE, "seconds", "long requests even out")
-_APART = Limit("the busiest replica, times the idlest, above", 3, "", "less is chance, or different GPUs")
-_BUSY = Limit("and above", 16, "", "with less load it does not matter where it is")
-_OF_ONE_REPLICA = ("node", "server", "engine", *sorted(BY_SCRAPING))
+APART = Limit("the busiest replica, times the idlest, above", 3, "", "less is chance, or different GPUs")
+BUSY = Limit("and above", 16, "", "with less load it does not matter where it is")
+OF_ONE_REPLICA = ("node", "server", "engine", *sorted(BY_SCRAPING))
 """What replicas differ in. Whatever else a fleet labels servers with tells apart what shares no load: environments,
 clusters, teams."""
 
@@ -232,10 +232,10 @@ IMBALANCE = Condition(
     severity="ticket",
     meaning="Of replicas of one model some have most of the requests, while others have few.",
     summary="The busiest replica of {model} ({framework}) has {value} requests, more than three times the idlest",
-    expression=Merged("max", _busy(), without=_OF_ONE_REPLICA)
-    .above(_BUSY.value)
-    .above(Merged("min", _loads(), without=_OF_ONE_REPLICA).times(_APART.value)),
-    limits=(_LOAD_WINDOW, _APART, _BUSY),
+    expression=Merged("max", _busy(), without=OF_ONE_REPLICA)
+    .above(BUSY.value)
+    .above(Merged("min", _loads(), without=OF_ONE_REPLICA).times(APART.value)),
+    limits=(_LOAD_WINDOW, APART, BUSY),
     hold=Limit("for", 10 * MINUTE, "seconds", "a replica that was just started takes its share by and by"),
     keep=_KEPT,
 )

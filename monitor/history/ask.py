@@ -79,7 +79,7 @@ class History:
         """Raises QuestionError where labels are not known or there would be too many points, and ReadError."""
         refuse_too_many(asked)
         found: defaultdict[tuple[str, ...], list[Point]] = defaultdict(list)
-        with self._reading() as connection:
+        with self.reading() as connection:
             series = chosen(connection, asked)
             planned = _plan(connection, asked)
             refuse_too_many(asked, series.groups(asked))
@@ -91,7 +91,7 @@ class History:
 
     def pieces(self, asked: Question) -> Iterator[list[Answer]]:
         """The answers in pieces of time, the oldest first, however many points there are. Raises as `tell`."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             yield from _pieces(connection, asked, chosen(connection, asked), _plan(connection, asked))
 
     def events(self, wanted: life.Wanted) -> list[Event]:
@@ -110,8 +110,8 @@ class History:
             return life.seen_gpus(connection)
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        """All that is read is of one moment, whatever is written or rolled up meanwhile."""
+    def reading(self) -> Iterator[Connection]:
+        """All that is read is of one moment, whatever is written or rolled up meanwhile. Raises ReadError."""
         with self._connection() as connection:
             if is_postgres(connection):
                 connection.execution_options(isolation_level="REPEATABLE READ")

@@ -1,0 +1,1 @@
+"""What to change at servers and GPUs, with the evidence."""

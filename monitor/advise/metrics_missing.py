@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from exporters.findings import OF_NOTHING
+from exporters.flags import Flag, Purpose, flags_of
+from exporters.tables import FRONTENDS
+from monitor.advise.model import Asked, Change, Confidence, Finding
+from monitor.advise.rule import HELD, Judged, Rule
+from monitor.advise.world import (
+    AVAILABLE,
+    FINISHED,
+    GENERATED,
+    KV,
+    PROMPTED,
+    RUNNING,
+    UP,
+    WAITING,
+    Process,
+    Server,
+    World,
+)
+
+NAME = "metrics_missing"
+_WANTED = (KV, RUNNING, WAITING, FINISHED, GENERATED, PROMPTED)
+"""What alerts and objectives rest on."""
+
+
+def _judge(world: World) -> Judged:
+    for process in world.processes:
+        yield from _unreadable(world, process)
+    for server in world.servers:
+        yield from _hidden(world, server)
+
+
+def _unreadable(world: World, process: Process) -> Iterator[Finding]:
+    """It answers, and shows no engine metrics at all. One that has served nothing yet may show none."""
+    starts = [s for s in process.of(UP) if (process.at(UP, s) or 0.0) > 0 and process.at(AVAILABLE, s) == 0]
+    is_now = bool(starts) and max(process.of(UP)) in starts
+    if not is_now or process.length(starts) < HELD.value or OF_NOTHING & process.remarks.keys():
+        return
+    flags = _flags(process.frontend, process.version)
+    told = "; ".join(process.remarks.values())
+    yield Finding(
+        name=NAME,
+        target=process.target,
+        text=f"{process.target.name} answers, and its engine metrics cannot be read: nothing else is known of it.",
+        evidence=(world.evidence(process, "metrics available", AVAILABLE, 0.0, "", starts),),
+        confidence=Confidence.HIGH if told else Confidence.LOW,
+        why="its sidecar says why" if told else "why is not in the history: inferwatch check tells it",
+        seconds=process.length(starts),
+        change=Change(flags, "switch on") if flags else None,
+        instead=told or ("" if flags else f"By framework: {_of_all()}."),
+    )
+
+
+def _hidden(world: World, server: Server) -> Iterator[Finding]:
+    """Some are there, and others need a flag."""
+    flags = server.flags(Purpose.STATISTICS)
+    lacking = [asked for asked in _WANTED if not server.has(asked) and _is_named(flags, server.worth_of(asked).note)]
+    shown = [asked for asked in _WANTED if server.has(asked)]
+    if not lacking or not shown or server.seconds(shown[0]) < HELD.value:
+        return
+    starts = list(server.of(shown[0]))
+    yield Finding(
+        name=NAME,
+        target=server.target,
+        text=f"{server.target.name} does not show {_listed(lacking)}.",
+        evidence=(world.evidence(server, f"{shown[0].metric}, which it shows", shown[0],
+                                 server.mean(shown[0]) or 0.0, "", starts),),
+        confidence=Confidence.HIGH,
+        why="its table says which flag shows it",
+        seconds=server.seconds(shown[0]),
+        change=Change(flags, "switch on"),
+        instead=server.worth_of(lacking[0]).note,
+    )  # fmt: skip
+
+
+def _is_named(flags: Iterable[Flag], note: str) -> bool:
+    return any(part in note for flag in flags for part in flag.name.split(", "))
+
+
+def _listed(asked: Iterable[Asked]) -> str:
+    return ", ".join(f"`{each.metric}`" for each in asked)
+
+
+def _flags(frontend: str, version: str) -> tuple[Flag, ...]:
+    table = FRONTENDS.get(frontend)
+    return () if table is None else tuple(flags_of(table.flags, Purpose.STATISTICS, version))
+
+
+def _of_all() -> str:
+    known = ((name, _flags(name, "")) for name in FRONTENDS)
+    return "; ".join(f"{name}: {Change(flags, 'switch on').text}" for name, flags in known if flags)
+
+
+RULE = Rule(
+    name=NAME,
+    title="Metrics flags missing",
+    meaning="The server shows no engine metrics, or not those that alerts and objectives rest on, for want of a flag.",
+    limits=(HELD,),
+    needs=(UP, AVAILABLE),
+    judge=_judge,
+)

@@ -1,0 +1,172 @@
+"""Reads the history of a fleet for advice, and asks the sidecars' latest words where they are at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import select
+
+from alerts.burn import DAY, HOUR, MINUTE
+from alerts.slo.spec import Slo
+from exporters.findings import KINDS
+from exporters.schema import METRICS, Scope
+from monitor.advise.model import Asked
+from monitor.advise.world import (
+    OF_ENGINES,
+    OF_GPUS,
+    OF_SERVERS,
+    OF_TARGETS,
+    Gpu,
+    Points,
+    Process,
+    Server,
+    Steps,
+    World,
+    of_slos,
+)
+from monitor.advise.worth import Worth, of_field, of_table
+from monitor.fleet import Fleet
+from monitor.history import tables
+from monitor.history.ask import History
+
+_SERVER = ("node", "server", "framework", "model", "role")
+_ENGINE, _PROCESS, _GPU = (*_SERVER, "engine"), ("node", "server"), ("node", "uuid", "gpu")
+_STEPS = ((2 * HOUR, MINUTE), (12 * HOUR, 5 * MINUTE), (30 * DAY, HOUR))
+"""Up to which length of the window which step: what lasts shows by the hour, and hours are rolled up."""
+
+Key = tuple[str, ...]
+Found = Mapping[Key, dict[Asked, Points]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What servers and sidecars say now; empty where only the history is at hand."""
+
+    worth: Mapping[tuple[str, str], Mapping[str, Worth]] = field(default_factory=dict)
+    remarks: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    gpus: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """Names of servers by node and uuid."""
+
+
+def known(fleet: Fleet, now: float) -> Known:
+    """Of observations that came lately: a server that is silent says nothing."""
+    rows = [row for row in fleet.rows(now) if row.up]
+    return Known(
+        {(r.node, r.server): {f.field: of_field(f) for f in r.fields} for r in rows if r.fields},
+        {
+            (r.node, r.server): {f.reason: f"{f.message} {f.remedy}" for f in r.findings if f.reason in KINDS}
+            for r in rows
+        },
+        {(gpu.node, gpu.uuid): tuple(gpu.servers) for gpu in fleet.gpus.rows(now)},
+    )
+
+
+def step_of(since: float, until: float) -> int:
+    return next((step for most, step in _STEPS if until - since <= most), DAY)
+
+
+def read(history: History, since: float, until: float, slos: Sequence[Slo] = (), told: Known | None = None) -> World:
+    """Raises QuestionError and ReadError."""
+    return _Reading(history, since, until, told or Known()).world(slos)
+
+
+class _Reading:
+    def __init__(self, history: History, since: float, until: float, told: Known) -> None:
+        self._history, self._told = history, told
+        self._step = step_of(since, until)
+        self._since = int(since // self._step) * self._step
+        self._until = int(until // MINUTE) * MINUTE
+
+    def world(self, slos: Sequence[Slo]) -> World:
+        series = self._series()
+        servers = self._servers(series, slos)
+        processes = self._processes(series, servers)
+        return World(
+            self._since, self._until, self._step, servers, self._gpus(series, processes), processes, tuple(slos)
+        )
+
+    def _series(self) -> list[dict[str, Any]]:
+        """In order of when they were seen last, so that the newest word counts."""
+        with self._history.reading() as connection:
+            rows = [dict(row) for row in connection.execute(select(tables.series)).mappings()]
+        return sorted(rows, key=lambda row: (row["last_seen"] or 0.0, row["identity"]))
+
+    def _asked(self, questions: Iterable[Asked], labels: tuple[str, ...]) -> Found:
+        found: dict[Key, dict[Asked, Points]] = {}
+        for asked in questions:
+            answers = self._history.ask(
+                asked.metric, asked.q, self._since, self._until, self._step, labels,
+                aggregation=None if asked.q is not None else asked.aggregation,
+            )  # fmt: skip
+            for answer in answers:
+                points = {point.start: point for point in answer.points}
+                if points:
+                    found.setdefault(tuple(answer.labels.values()), {})[asked] = points
+        return found
+
+    def _servers(self, series: Sequence[Mapping[str, Any]], slos: Sequence[Slo]) -> list[Server]:
+        told = self._asked([*OF_SERVERS, *of_slos(slos)], _SERVER)
+        by_engine = self._asked(OF_ENGINES, _ENGINE)
+        own = {tuple(row[name] or "" for name in _SERVER): row for row in series if row["scope"] == Scope.ENGINE.value}
+        return [self._server(key, told[key], own.get(key, {}), by_engine) for key in sorted(told)]
+
+    def _server(self, key: Key, told: dict[Asked, Points], own: Mapping[str, Any], by_engine: Found) -> Server:
+        node, name, framework, model, role = key
+        facts = dict(own.get("info") or {})
+        worth = of_table(facts.get("frontend", ""), facts.get("version", ""))
+        return Server(
+            told,
+            node=node,
+            name=name,
+            framework=framework,
+            model=model,
+            role=role,
+            facts=facts,
+            labels=dict(own.get("labels") or {}),
+            worth={**worth, **_exact_where_silent(self._told.worth.get((node, name)))},
+            engines={of[-1]: Steps(points) for of, points in by_engine.items() if of[:-1] == key and of[-1]},
+            remarks=self._told.remarks.get((node, name), {}),
+        )
+
+    def _processes(self, series: Sequence[Mapping[str, Any]], servers: Sequence[Server]) -> list[Process]:
+        info = {(row["node"], row["server"]): row["info"] for row in series if row["scope"] == Scope.ENGINE.value}
+        framework = {(server.node, server.name): server.framework for server in servers}
+        return [
+            Process(
+                told,
+                node=node,
+                name=name,
+                frontend=info.get((node, name), {}).get("frontend", ""),
+                framework=framework.get((node, name), ""),
+                version=info.get((node, name), {}).get("version", ""),
+                remarks=self._told.remarks.get((node, name), {}),
+            )
+            for (node, name), told in sorted(self._asked(OF_TARGETS, _PROCESS).items())
+        ]
+
+    def _gpus(self, series: Sequence[Mapping[str, Any]], processes: Sequence[Process]) -> list[Gpu]:
+        info = {(row["node"], row["uuid"]): row["info"] for row in series if row["scope"] == Scope.GPU.value}
+        alone = {node: [p.name for p in processes if p.node == node] for node in {p.node for p in processes}}
+        return [
+            Gpu(
+                told,
+                node=node,
+                uuid=uuid,
+                number=number,
+                type=info.get((node, uuid), {}).get("name", ""),
+                servers=self._told.gpus.get((node, uuid)) or _only(alone.get(node, ())),
+            )
+            for (node, uuid, number), told in sorted(self._asked(OF_GPUS, _GPU).items())
+        ]
+
+
+def _exact_where_silent(told: Mapping[str, Worth] | None) -> Mapping[str, Worth]:
+    """Of a sidecar's word: it tells of the fields that are not exact, and of those alone."""
+    return {} if told is None else {name: told.get(name, Worth()) for name in METRICS}
+
+
+def _only(servers: Sequence[str]) -> tuple[str, ...]:
+    """A GPU is the server's that is alone on its node; of several nobody knows."""
+    return tuple(servers) if len(servers) == 1 else ()

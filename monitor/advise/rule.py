@@ -1,0 +1,64 @@
+"""What every finding has in common: its limits, what it needs, and how it is judged server by server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from alerts.burn import MINUTE
+from alerts.conditions.condition import Limit
+from monitor.advise.model import Asked, Confidence, Finding, Missing
+from monitor.advise.world import RUNNING, Server, World
+
+OBSERVED = Limit("observed, at least", 30 * MINUTE, "seconds", "less is a moment, and says nothing of what lasts")
+HELD = Limit("held, at least", 15 * MINUTE, "seconds", "what passes by itself is for alerts, not for a change of flags")
+
+Judged = Iterable[Finding | Missing]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`needs` are the metrics without which it cannot be judged, for the docs and for what is missing."""
+
+    name: str
+    title: str
+    meaning: str
+    limits: tuple[Limit, ...]
+    needs: tuple[Asked, ...]
+    judge: Callable[[World], Judged]
+
+
+def each_server(
+    name: str, needs: Sequence[Asked], judge: Callable[[World, Server], Finding | str | None]
+) -> Callable[[World], Judged]:
+    """`judge` tells a finding, or what it would need, or that all is well. It is asked of servers that were observed
+    for long enough and have what is needed."""
+
+    def judged(world: World) -> Iterator[Finding | Missing]:
+        for server in world.servers:
+            told = lacks(server, needs) or judge(world, server)
+            if told:
+                yield Missing(name, told, (server.target,)) if isinstance(told, str) else told
+
+    return judged
+
+
+def lacks(server: Server, needs: Sequence[Asked]) -> str:
+    """What is missing, "" where nothing is."""
+    observed = max((server.seconds(asked) for asked in (RUNNING, *needs) if server.has(asked)), default=0.0)
+    if observed < OBSERVED.value:
+        return f"{OBSERVED.shown} of observation; there are {observed / MINUTE:.0f} min"
+    for asked in needs:
+        if not server.has(asked):
+            why = server.worth_of(asked).note
+            return f"`{asked.metric}`: {why}" if why else f"`{asked.metric}`, which the server did not show"
+    return ""
+
+
+def confidence(server: Server, rests_on: Sequence[Asked], best: Confidence, why: str) -> tuple[Confidence, str]:
+    """Weaker for each number that is not exact, and says which."""
+    doubts = [(asked.metric, worth.note) for asked in rests_on if not (worth := server.worth_of(asked)).is_exact]
+    for _ in dict(doubts):
+        best = best.weaker
+    told = "; ".join(f"{metric} is approximate ({note})" if note else metric for metric, note in dict(doubts).items())
+    return best, "; ".join(filter(None, (why, told)))
