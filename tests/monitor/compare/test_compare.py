@@ -132,7 +132,8 @@ def test_without_a_price_of_the_type_there_is_no_cost() -> None:
 
 def test_two_servers_in_one_minute_are_two_minutes_of_one_server() -> None:
     cell = only(told(Life(hour()), Life(hour(prompt=15_000.0), server="s2")))
-    assert (cell.minutes, value(cell, Measure.TOKENS)) == (120, pytest.approx((45_000 + 30_000) / 120))
+    assert cell.minutes == 120
+    assert value(cell, Measure.TOKENS) == pytest.approx((45_000 + 30_000) / 120)
 
 
 def test_servers_of_other_roles_models_and_gpus_stand_by_themselves() -> None:
