@@ -96,7 +96,7 @@ def test_what_comes_late_is_put_in_its_place() -> None:
 
 def day(strides: int = 1) -> tuple[Truth, list[Request]]:
     truth, requests = Truth(), list(islice(open_loop(CHAT, Rate(3.0), 0.0, 1), 600))
-    engine = Engine(Limits(running=12, kv_tokens=10_240, waiting=8), VLLM, [truth.observer("a")], seed=1)
+    engine = Engine(Limits(running=3, kv_tokens=9_216, waiting=5), VLLM, [truth.observer("a")], seed=1)
     for request in requests:
         engine.submit(request)
     for n in range(1, strides + 1):
