@@ -133,7 +133,7 @@ class Family(Generic[C]):
         self._page = page
         self._name = name
         self._make = make
-        self._is_gauge = kind == "gauge"
+        self._kind = kind
         self._children: dict[tuple[tuple[str, str], ...], C] = {}
         self._created: Family[Value] | None = None
         self._head = f"# HELP {name} {name}\n# TYPE {name} {kind}\n"
@@ -151,7 +151,7 @@ class Family(Generic[C]):
         self._children.pop(tuple(sorted(labels.items())), None)
 
     def text(self) -> str:
-        if self._last is None or not (self._is_gauge and self._page.is_frozen):
+        if self._last is None or self._kind != "gauge" or not self._page.is_frozen:
             self._last = self._own_text()
         return self._last + self._created.text() if self._created else self._last
 
@@ -161,10 +161,11 @@ class Family(Generic[C]):
         return "".join([self._head, *[child.text() for child in self._children.values()]])
 
     def _tell_birth(self, labels: Labels) -> None:
-        if self._is_gauge or self._page.created is None:
+        if self._kind == "gauge" or self._page.created is None:
             return
         if self._created is None:
-            self._created = Family(self._page, f"{self._name.removesuffix('_total')}_created", "gauge", Value)
+            base = self._name.removesuffix("_total") if self._kind == "counter" else self._name
+            self._created = Family(self._page, f"{base}_created", "gauge", Value)
         self._created.labelled(**labels).set(self._page.created)
 
 

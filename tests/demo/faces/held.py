@@ -21,7 +21,7 @@ class Shape:
     """Of one family: its samples' names and labels, with the bounds of those that are buckets."""
 
     kind: str
-    series: Mapping[Series, tuple[str, ...]]
+    series: Mapping[Series, frozenset[tuple[str, ...]]]
 
 
 def families(body: str) -> list[Metric]:
@@ -33,15 +33,18 @@ def shapes(body: str, *, free: frozenset[str] = FREE) -> dict[str, Shape]:
     return {family.name: Shape(family.type, _series(family, free)) for family in families(body)}
 
 
-def _series(family: Metric, free: frozenset[str]) -> dict[Series, tuple[str, ...]]:
-    found: dict[Series, list[str]] = {}
+def _series(family: Metric, free: frozenset[str]) -> dict[Series, frozenset[tuple[str, ...]]]:
+    """With the bounds of its buckets; series of other values of free labels are one, and mostly have the same."""
+    bounds: dict[Series, list[str]] = {}
     for sample in family.samples:
-        is_bucket = family.type == "histogram" and sample.name.endswith("_bucket")
-        kept = {n: "" if n in free else v for n, v in sample.labels.items() if not (is_bucket and n == "le")}
-        bounds = found.setdefault((sample.name, tuple(sorted(kept.items()))), [])
-        if is_bucket:
-            bounds.append(sample.labels["le"])
-    return {series: tuple(bounds) for series, bounds in found.items()}
+        own, is_bucket = dict(sample.labels), family.type == "histogram" and sample.name.endswith("_bucket")
+        bound = own.pop("le") if is_bucket else ""
+        bounds.setdefault((sample.name, tuple(sorted(own.items()))), []).append(bound)
+    found: dict[Series, set[tuple[str, ...]]] = {}
+    for (name, labels), each in bounds.items():
+        kept = tuple((n, "" if n in free else v) for n, v in labels)
+        found.setdefault((name, kept), set()).add(tuple(each))
+    return {series: frozenset(each) for series, each in found.items()}
 
 
 def differences(body: str, recorded: str, *, free: frozenset[str] = FREE) -> list[str]:
@@ -61,7 +64,7 @@ def _within(name: str, ours: Shape, theirs: Shape) -> Iterator[str]:
         yield f"{_told(series)} is not in the recording"
     for series in ours.series.keys() & theirs.series.keys():
         if ours.series[series] != theirs.series[series]:
-            yield f"{_told(series)} has the bounds {ours.series[series]}, recorded with {theirs.series[series]}"
+            yield f"{_told(series)} has other bounds: {sorted(ours.series[series] ^ theirs.series[series])}"
 
 
 def _told(series: Series) -> str:
