@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from alerts import promql
+from alerts.reference import FIRST_TOKEN_P99_SECONDS, SETTING, TOKENS_PER_SECOND, Figures, name_of
 from dashboards import expressions as ask
 from dashboards import parts, reference
 from dashboards.model import (
@@ -33,7 +34,7 @@ _OF_REFERENCES = {
 }  # fmt: skip
 _LOOKS = (
     *(Look(f"^{name}$", colour) for name, colour in parts.OF_FRAMEWORKS.items()),
-    *(Look(f"^{reference.name_of(name)}$", colour) for name, colour in _OF_REFERENCES.items()),
+    *(Look(f"^{name_of(name)}$", colour) for name, colour in _OF_REFERENCES.items()),
 )
 _ONLY_UNIFIED = "Servers that both prefill and decode; others have no concurrency of their own to compare."
 _BANDS = (16, 32, 64, 128)
@@ -55,12 +56,12 @@ _CONCURRENCY = ask.sum_by(_SERVER, ask.gauge("llm_requests_running", _UNIFIED))
 _BUSY = promql.binary(_CONCURRENCY, ">", "0")
 
 
-def _against_concurrency(live: Callable[[promql.Matcher], str], figures: reference.Figures) -> tuple[Query, ...]:
+def _against_concurrency(live: Callable[[promql.Matcher], str], figures: Figures) -> tuple[Query, ...]:
     """What runs at each server, then what it makes of it, framework by framework, and what the reference says."""
     return (
         Query(promql.first_of(_BUSY, reference.points())),
         *(Query(live(promql.equals("framework", name)), name) for name in FRAMEWORKS),
-        *(Query(reference.points(figures, [name]), reference.name_of(name)) for name in FRAMEWORKS),
+        *(Query(reference.points(figures, [name]), name_of(name)) for name in FRAMEWORKS),
     )
 
 
@@ -75,7 +76,7 @@ def _in_band(at_once: int) -> str:
 
 def _bands() -> str:
     live = promql.first_of(*map(_in_band, _BANDS))
-    figures = ask.max_by(("framework", "at_once"), reference.points(reference.TOKENS_PER_SECOND))
+    figures = ask.max_by(("framework", "at_once"), reference.points(TOKENS_PER_SECOND))
     return promql.first_of(live, figures)
 
 
@@ -83,9 +84,9 @@ _AGAINST = (
     Scatter(
         title="Tokens per second against concurrency",
         description="Prompt and generated tokens of each server against the requests that it runs, at each moment "
-        f"that is shown. {_ONLY_UNIFIED} {reference.SETTING}",
+        f"that is shown. {_ONLY_UNIFIED} {SETTING}",
         unit=Unit.NUMBER,
-        queries=_against_concurrency(_tokens, reference.TOKENS_PER_SECOND),
+        queries=_against_concurrency(_tokens, TOKENS_PER_SECOND),
         x_title="Requests at once",
         y_title="Tokens/s",
         looks=_LOOKS,
@@ -96,9 +97,9 @@ _AGAINST = (
     Scatter(
         title="P99 of the time to first token against concurrency",
         description="Of each server, against the requests that it runs. What lies beyond a server's own buckets is "
-        f"not drawn. {_ONLY_UNIFIED} {reference.SETTING}",
+        f"not drawn. {_ONLY_UNIFIED} {SETTING}",
         unit=Unit.SECONDS,
-        queries=_against_concurrency(_first_token, reference.FIRST_TOKEN_P99_SECONDS),
+        queries=_against_concurrency(_first_token, FIRST_TOKEN_P99_SECONDS),
         x_title="Requests at once",
         y_title="TTFT P99",
         looks=_LOOKS,
@@ -109,7 +110,7 @@ _AGAINST = (
     BarChart(
         title="Tokens per second at about so many requests at once",
         description="Mean prompt and generated tokens per second of a server in the minutes that are shown and in "
-        f"which about so many requests ran there (up to √2 more or less). {_ONLY_UNIFIED} {reference.SETTING}",
+        f"which about so many requests ran there (up to √2 more or less). {_ONLY_UNIFIED} {SETTING}",
         unit=Unit.NUMBER,
         axis="tokens/s",
         queries=(Query(_bands()),),
@@ -123,7 +124,7 @@ _AGAINST = (
     Text(
         title="What the reference is",
         description="Where the reference estimates come from, and how they are read.",
-        content=f"{reference.SETTING}\n\nOther models, GPUs or lengths of prompts give other figures: compare with "
+        content=f"{SETTING}\n\nOther models, GPUs or lengths of prompts give other figures: compare with "
         "them only what is alike. Live numbers are of whatever your servers really do.",
         width=8,
         height=10,
