@@ -1,0 +1,152 @@
+"""An engine whose every event is written down beforehand, so that what a face must show is known by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from demo.model import Limits, Observer, Reason, Request, Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A request that arrives at `at`, is scheduled `queue` later, has its first token `prefill` after that, and then
+    one every `gap` until it has `tokens`."""
+
+    at: float
+    prompt: int = 100
+    tokens: int = 10
+    cached: int = 0
+    queue: float = 0.0
+    prefill: float = 0.1
+    gap: float = 0.02
+    reason: Reason = "length"
+
+    @property
+    def scheduled(self) -> float:
+        return self.at + self.queue
+
+    @property
+    def first(self) -> float:
+        return self.scheduled + self.prefill
+
+    @property
+    def end(self) -> float:
+        """A request without tokens ends as it is scheduled."""
+        return self.first + (self.tokens - 1) * self.gap if self.tokens else self.scheduled
+
+
+class Script:
+    """`EngineState` of planned requests. Times of plans count from `start`."""
+
+    def __init__(self, limits: Limits, start: float) -> None:
+        self.limits = limits
+        self.start = start
+        self.running: list[Request] = []
+        self.waiting: list[Request] = []
+        self.cached_kv_tokens = 0
+        self._observers: list[Observer] = []
+        self._events: list[tuple[float, int, Callable[[float], None]]] = []
+        self._requests = 0
+
+    @property
+    def kv_tokens(self) -> int:
+        block = self.limits.block_tokens
+        return sum(-(-(r.prompt_tokens + r.generated_tokens) // block) * block for r in self.running)
+
+    def observe(self, observer: Observer) -> None:
+        self._observers.append(observer)
+
+    def plan(self, *plans: Plan) -> None:
+        for plan in plans:
+            self._plan(replace(plan, at=self.start + plan.at))
+
+    def reject(self, at: float) -> None:
+        self._requests += 1
+        request = Request(self._requests, self.start + at, 100, 10)
+        self._at(request.arrived, lambda now: self._tell(lambda o: (o.arrived(request, now), o.rejected(request, now))))
+
+    def advance(self, seconds: float) -> float:
+        """To so many seconds after the start; returns the moment."""
+        until = self.start + seconds
+        self._events.sort(key=lambda event: event[:2])
+        while self._events and self._events[0][0] <= until + 1e-9:
+            moment, _, happen = self._events.pop(0)
+            happen(moment)
+        return until
+
+    def _at(self, moment: float, happen: Callable[[float], None]) -> None:
+        self._events.append((moment, len(self._events), happen))
+
+    def _tell(self, tell: Callable[[Observer], object]) -> None:
+        for observer in self._observers:
+            tell(observer)
+
+    def _plan(self, plan: Plan) -> None:
+        self._requests += 1
+        request = Request(self._requests, plan.at, plan.prompt, plan.tokens)
+        self._at(plan.at, lambda now: self._arrive(request, now))
+        if plan.tokens or plan.reason == "error":
+            self._at(plan.scheduled, lambda now: self._schedule(request, plan.cached, now))
+        if plan.tokens:
+            self._at(plan.first, lambda now: self._first(request, plan, now))
+        for number in range(1, plan.tokens):
+            self._at(plan.first + number * plan.gap, lambda now: self._token(request, plan.gap, now))
+        self._at(plan.end, lambda now: self._finish(request, plan.reason, now))
+
+    def _arrive(self, request: Request, now: float) -> None:
+        self.waiting.append(request)
+        self._tell(lambda o: o.arrived(request, now))
+
+    def _schedule(self, request: Request, cached: int, now: float) -> None:
+        request.scheduled, request.cached_tokens = now, cached
+        self.waiting.remove(request)
+        self.running.append(request)
+        self._tell(lambda o: o.scheduled(request, now))
+
+    def _step(self, seconds: float, prompt: int, now: float) -> None:
+        self._tell(lambda o: o.stepped(Steps(1, seconds, len(self.running), prompt, 1), now))
+
+    def _first(self, request: Request, plan: Plan, now: float) -> None:
+        request.first_token, request.generated_tokens = now, 1
+        self._step(plan.prefill, plan.prompt - plan.cached, now)
+        self._tell(lambda o: o.first_token(request, now))
+
+    def _token(self, request: Request, gap: float, now: float) -> None:
+        request.generated_tokens += 1
+        self._tell(lambda o: o.gaps(gap, 1, now))
+        self._step(gap, 0, now)
+
+    def _finish(self, request: Request, reason: Reason, now: float) -> None:
+        request.finished, request.reason = now, reason
+        for place in (self.running, self.waiting):
+            if request in place:
+                place.remove(request)
+        self._tell(lambda o: o.finished(request, now))
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What all of some plans come to."""
+
+    plans: Sequence[Plan]
+
+    @property
+    def successes(self) -> Sequence[Plan]:
+        return [plan for plan in self.plans if plan.reason in ("stop", "length")]
+
+    @property
+    def started(self) -> Sequence[Plan]:
+        return [plan for plan in self.plans if plan.tokens]
+
+    def prompt_tokens(self, plans: Sequence[Plan]) -> int:
+        return sum(plan.prompt for plan in plans)
+
+    def tokens(self, plans: Sequence[Plan]) -> int:
+        return sum(plan.tokens for plan in plans)
+
+    def ttft(self, plans: Sequence[Plan]) -> float:
+        return sum(plan.first - plan.at for plan in plans)
+
+    def whole(self, plans: Sequence[Plan]) -> float:
+        return sum(plan.end - plan.at for plan in plans)
