@@ -8,7 +8,8 @@ from dataclasses import replace
 from demo.faces.board import Board, Signals
 from demo.faces.exposition import SEVERAL_PROCESSES, Page
 from demo.faces.trtllm_serve_families import NEW, OLD, REASONS, labels, rows
-from demo.faces.trtllm_serve_iterations import GPU_BYTES, Blocks, Iterations, Queue, body
+from demo.faces.trtllm_serve_iterations import Blocks, Iterations, Queue
+from demo.faces.trtllm_serve_records import GPU_BYTES, Records
 from demo.model import EngineState, Identity, Request, Steps
 
 
@@ -18,6 +19,7 @@ class Metrics:
     def __init__(self, identity: Identity, engine: EngineState, renamed: Mapping[str, str] | None) -> None:
         self.page = Page(SEVERAL_PROCESSES, renamed=renamed)
         self.queue = Queue()
+        self.records = Records(is_new=identity.release == NEW, window=engine.limits.context_tokens)
         self._engine = engine
         board = Board(self.page, rows(identity, engine.limits))
         common = labels(identity)
@@ -30,7 +32,7 @@ class Metrics:
 
     def take(self) -> bytes:
         """What the reader of the JSON statistics gets, and nobody after it."""
-        return body(self.queue.take(), is_new=False, window=self._engine.limits.context_tokens)
+        return self.records.body(self.queue.take())
 
     # Observer
 
@@ -112,7 +114,7 @@ class NewMetrics(Metrics):
         self._collected = Queue()
 
     def take(self) -> bytes:
-        return body(self._collected.take(), is_new=True, window=self._engine.limits.context_tokens)
+        return self.records.body(self._collected.take())
 
     def finished(self, request: Request, now: float) -> None:
         super().finished(request, now)
