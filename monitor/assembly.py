@@ -16,6 +16,7 @@ from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import AlertStore
 from monitor.config import MonitorConfig
 from monitor.evaluate.condition_rows import ConditionRows
+from monitor.evaluate.daily import Daily
 from monitor.evaluate.embedded import Embedded
 from monitor.evaluate.objectives import Objectives
 from monitor.evaluate.ourselves import Ourselves, Sidecar
@@ -70,6 +71,7 @@ def assemble(
     client = None if config.prometheus is None else Client(config.prometheus)
     all_sources = [*sources, *_elsewhere(config, client, clock)]
     lease = Lease(database, SCRAPED) if any(source.is_recorded for source in all_sources) else None
+    objectives = Objectives(config.slos)
     try:
         upgrade(database)
         store = Store(database, lease)
@@ -79,7 +81,7 @@ def assemble(
             store,
             interval=interval,
             follower=_follower(config, client, store, clock),
-            upkeep=Upkeep(database, config.history.retention.seconds),
+            upkeep=Upkeep(database, config.history.retention.seconds, Daily(database, objectives).turn),
             clock=clock,
         )
     except HistoryError:
@@ -88,7 +90,7 @@ def assemble(
     alerts = _alerts(config, client, AlertStore(database), clock)
     watch = Watch(
         database,
-        Objectives(config.slos),
+        objectives,
         delay=_delay(config),
         embedded=_embedded(config, database, fleet, recorder, clock),
         clock=clock,

@@ -55,35 +55,57 @@ def _bad_ratio(failed: str) -> str:
     )
 
 
-def _create(name: str, rows: str, *more: str) -> None:
-    columns = [*_COUNTS, "judged", "failed", "certainly_failed"]
-    listed = ",\n".join([_about(), *(f"r.{column}" for column in columns), *more])
+_KEY = "b.objective_id, b.identity, b.labels, b.subject"
+_WHAT = "o.objective, o.window_days, o.indicator, o.definition, o.name"
+_FROM = "FROM budgets b JOIN objectives o ON o.id = b.objective_id"
+_SETTINGS = "o.unknown, o.counts_outage, o.until"
+_RATIOS = {"bad_ratio": _bad_ratio("failed"), "bad_ratio_certain": _bad_ratio("certainly_failed")}
+_LEFT = {"budget_left": "bad_ratio", "budget_left_certain": "bad_ratio_certain"}
+
+
+def _create(name: str, rows: str, *, with_budget: bool) -> None:
+    columns = [*_COUNTS, "judged", "failed", "certainly_failed", "outage_judged"]
+    shown = [*(f"r.{column}" for column in columns), *(f"{ratio} AS {of}" for of, ratio in _RATIOS.items())]
+    if with_budget:
+        shown += [f"1 - ({_RATIOS[ratio]}) / (1 - r.objective) AS {of}" for of, ratio in _LEFT.items()]
+    listed = ",\n".join([_about(), *shown])
     op.execute(f"CREATE VIEW {name} AS SELECT {listed}\nFROM ({rows}) r")
 
 
-def _make_views() -> None:
-    ratios = {"bad_ratio": _bad_ratio("failed"), "bad_ratio_certain": _bad_ratio("certainly_failed")}
-    shown = [f"{ratio} AS {name}" for name, ratio in ratios.items()]
-    key = "b.objective_id, b.identity, b.labels, b.subject, b.start"
-    what = "o.name AS slo, o.objective, o.window_days, o.indicator, o.definition"
-    known = "FROM budgets b JOIN objectives o ON o.id = b.objective_id"
-    of_day = _judged({name: f"b.{name}" for name in _COUNTS})
-    _create("budget_day_view", f"SELECT {key}, {what}, {of_day} {known}", *shown)
+def _summed(of: str, minutes: str) -> str:
+    """Of rows `of` budgets. What no row is there for is not known."""
+    sums = {name: f"sum({of}.{name})" for name in _COUNTS}
+    sums["minutes"] = f"({minutes} - sum({of}.minutes_excluded))"
+    sums["minutes_unknown"] = f"({sums['minutes']} - sum({of}.minutes - {of}.minutes_unknown))"
+    return _judged(sums)
 
-    sums = {name: f"sum(w.{name})" for name in _COUNTS}
-    sums["minutes"] = f"(o.window_days * {_DAY_MINUTES} - sum(w.minutes_excluded))"
-    sums["minutes_unknown"] = f"({sums['minutes']} - sum(w.minutes - w.minutes_unknown))"
-    window = (
+
+def _month(moved: str = "") -> str:
+    """Its start in unix seconds, or with one more month its end."""
+    if _is_postgres():
+        began = "date_trunc('month', to_timestamp(b.start) AT TIME ZONE 'UTC')"
+        return f"CAST(extract(epoch FROM {began}{' + interval ' if moved else ''}{moved}) AS bigint)"
+    return f"CAST(strftime('%s', b.start, 'unixepoch', 'start of month'{', ' if moved else ''}{moved}) AS INTEGER)"
+
+
+def _make_views() -> None:
+    of_day = _judged({name: f"b.{name}" for name in _COUNTS})
+    rows = f"SELECT {_KEY}, b.start, {_WHAT} AS slo, {of_day} {_FROM}"
+    _create("budget_day_view", rows, with_budget=False)
+    days = (
+        f"SELECT {_KEY}, b.start, {_WHAT} AS slo, {_summed('w', f'o.window_days * {_DAY_MINUTES}')} {_FROM}\n"
         "JOIN budgets w ON w.objective_id = b.objective_id AND w.identity = b.identity\n"
-        f"AND w.start > b.start - o.window_days * {_DAY_SECONDS} AND w.start <= b.start"
+        f"AND w.start > b.start - o.window_days * {_DAY_SECONDS} AND w.start <= b.start\n"
+        f"GROUP BY {_KEY}, b.start, {_WHAT}, {_SETTINGS}"
     )
-    groups = (
-        f"GROUP BY {key}, o.name, o.objective, o.window_days, o.indicator, o.definition, o.unknown, o.counts_outage"
+    _create("budget_window_view", days, with_budget=True)
+    start, end = _month(), _month("'1 month'" if _is_postgres() else "'+1 month'")
+    seconds = f"(CASE WHEN {end} < o.until THEN {end} ELSE o.until END - {start})"
+    months = (
+        f"SELECT {_KEY}, {start} AS start, {_WHAT} AS slo, {_summed('b', f'{seconds} / 60.0')} {_FROM}\n"
+        f"GROUP BY {_KEY}, {start}, {end}, {_WHAT}, {_SETTINGS}"
     )
-    left = {"budget_left": ratios["bad_ratio"], "budget_left_certain": ratios["bad_ratio_certain"]}
-    more = [f"1 - ({ratio}) / (1 - r.objective) AS {name}" for name, ratio in left.items()]
-    rows = f"SELECT {key}, {what}, {_judged(sums)} {known} {window} {groups}"
-    _create("budget_window_view", rows, *shown, *more)
+    _create("budget_month_view", months, with_budget=True)
 
 
 def upgrade() -> None:
@@ -124,7 +146,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    op.execute("DROP VIEW budget_window_view")
-    op.execute("DROP VIEW budget_day_view")
+    for length in ("month", "window", "day"):
+        op.execute(f"DROP VIEW budget_{length}_view")
     for name in ("budgets_due", "budgets", "objectives"):
         op.drop_table(name)

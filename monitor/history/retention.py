@@ -51,7 +51,8 @@ class RetentionError(HistoryError):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Seconds by tier, and of alerts since their end; infinite is for ever. Events are kept as long as days."""
+    """Seconds by tier, and of alerts since their end; infinite is for ever. Events and budgets are kept as long
+    as days."""
 
     minutes: float
     hours: float = math.inf
@@ -238,8 +239,10 @@ def _ended_before(cut: int) -> ColumnElement[bool]:
 
 
 def _forget_the_rest(engine: Engine, cut: int) -> None:
-    """Events, and series of which nothing is left."""
+    """Events, budgets, and series of which nothing is left."""
     with for_writing(engine).begin() as connection:
+        for table in (tables.budgets, tables.budgets_due):
+            connection.execute(delete(table).where(table.c.start < cut))
         connection.execute(delete(tables.events).where(tables.events.c.at < cut))
         connection.execute(delete(tables.checkpoints).where(tables.checkpoints.c.at < cut))
         connection.execute(delete(tables.series).where(*_is_gone(cut)))

@@ -101,8 +101,8 @@ def _roll_up(engine: Engine, tier: Tier, start: int) -> bool:
         told = _quantiles(connection, tier, start)
         targets = _merged(connection, Scope.TARGET, tier, start)
         _write(connection, Scope.TARGET, tier, (row | told.get(row["series_id"], _NO_QUANTILES) for row in targets))
-        if tier is Tier.HOUR:
-            Upsert(connection).due([start], Tier.DAY)
+        upsert = Upsert(connection)
+        upsert.due([start], Tier.DAY) if tier is Tier.HOUR else upsert.budgets_due([start])
     return True
 
 

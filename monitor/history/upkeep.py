@@ -1,9 +1,11 @@
-"""What has to be done to a history besides writing it: rolling up, deleting what is old, seeing how large it is."""
+"""What has to be done to a history besides writing it: rolling up, deleting what is old, counting what days spent of
+budgets, seeing how large it is."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from threading import Event
 
 from sqlalchemy import Engine
@@ -24,15 +26,20 @@ BREATH_SECONDS = 0.15
 """Left to SQLite's other writers between two transactions: they look at most 0.1 s apart whether it is their turn."""
 _FORGET_EVERY_SECONDS = 3600.0
 
+Pause = Callable[[], bool]
+"""Called between two pieces of work; says whether to stop."""
+
 
 class Upkeep:
     """Of one history; where several processes keep the same, one of them does it for all."""
 
-    def __init__(self, engine: Engine, retention: Retention) -> None:
+    def __init__(self, engine: Engine, retention: Retention, count: Callable[[Pause], None] | None = None) -> None:
+        """`count` keeps the budgets of days that are rolled up."""
         self.size_bytes: int | None = None
         """When it was last looked at; None before that."""
         self._engine = engine
         self._retention = retention
+        self._count = count
         self._lease = Lease(engine, UPKEEP)
         self._renewed = -math.inf
         self._forgotten_at = -math.inf
@@ -49,6 +56,8 @@ class Upkeep:
             self._read_anew()
             forget(self._engine, self._retention, now, self._pause)
             self._forgotten_at = now
+        if not self._is_over and self._count is not None:
+            self._count(self._pause)
 
     def stop(self) -> None:
         """A turn that is under way ends soon. Raises LeaseError."""

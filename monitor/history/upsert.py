@@ -69,14 +69,32 @@ class Upsert:
 
     def due(self, starts: Iterable[int], tier: Tier = Tier.HOUR) -> None:
         """Finer windows of these starts are written, so that the tier's have to be rolled up (again)."""
-        table = tables.rollup_due
         windows = sorted({start // tier.seconds * tier.seconds for start in starts})
-        insert = self._insert(table).values(tier=tier.value, start=bindparam("window"), touched=1)
+        self._touch(tables.rollup_due, [{"tier": tier.value, "start": window} for window in windows])
+
+    def budgets_due(self, days: Iterable[int]) -> None:
+        """What these days counted of objectives is to be counted (again)."""
+        self._touch(tables.budgets_due, [{"start": day} for day in sorted(set(days))])
+
+    def _touch(self, table: Table, keys: list[dict[str, Any]]) -> None:
+        insert = self._insert(table).values(touched=1)
         again = insert.on_conflict_do_update(
             index_elements=table.primary_key.columns, set_={"touched": table.c.touched + 1}
         )
-        if windows:
-            self.connection.execute(again, [{"window": window} for window in windows])
+        if keys:
+            self.connection.execute(again, keys)
+
+    def objective(self, values: dict[str, Any]) -> None:
+        """One that is there stays as it is."""
+        self.connection.execute(self._insert(tables.objectives).values(values).on_conflict_do_nothing())
+
+    def budgets(self, rows: list[dict[str, Any]]) -> None:
+        table = tables.budgets
+        insert = self._insert(table)
+        changed = {c.name: insert.excluded[c.name] for c in table.columns if not c.primary_key}
+        if rows:
+            upsert = insert.on_conflict_do_update(index_elements=table.primary_key.columns, set_=changed)
+            self.connection.execute(upsert, rows)
 
     def event(self, series_id: int, event: Event) -> None:
         before, after = (text and storable(text) for text in (event.before, event.after))

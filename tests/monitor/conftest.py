@@ -7,10 +7,13 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.engine import make_url
 
+from monitor.evaluate.daily import Daily
+from monitor.evaluate.objectives import Objectives
 from monitor.history.ask import History
 from monitor.history.database import open_database, sqlite_url, upgrade
 from monitor.history.retention import Retention, forget
 from monitor.history.store import Store
+from tests.monitor.evaluate.minutes import available
 from tests.monitor.history import mixed_fleet
 from tests.servers.postgres import Postgres
 
@@ -84,6 +87,8 @@ def filled(
     Written in different orders, so that ids differ; rolled up, and of the first day the minutes are deleted.
     """
     found = list(mixed_fleet.windows(random.Random(4)))
+    objectives = Objectives(())
+    objectives.slos = [available()]
     path = tmp_path_factory.mktemp("filled") / "history.sqlite"
     path.write_bytes(empty_history.read_bytes())
     with postgres.new_database(template=empty_postgres_history) as url:
@@ -91,6 +96,7 @@ def filled(
         for engine, in_order in zip(engines, (found, found[::-1]), strict=True):
             mixed_fleet.write(engine, in_order)
             mixed_fleet.roll_up_all(engine)
+            Daily(engine, objectives).turn(lambda: False)
             forget(engine, Retention(minutes=1, hours=math.inf, days=math.inf), mixed_fleet.UNTIL)
         yield engines
         for engine in engines:

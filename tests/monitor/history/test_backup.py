@@ -67,7 +67,8 @@ def filled(database: Engine) -> Engine:
     store.write([checkpoint])
     objective = {
         "id": 7, "name": "a", "identity": "i", "definition": "{}", "indicator": "slices",
-        "objective": 0.995, "window_days": 30, "unknown": "bad", "counts_outage": True, "maintenance": "[]", "until": START,
+        "objective": 0.995, "window_days": 30, "unknown": "bad", "counts_outage": True,
+        "maintenance": "[]", "until": START,
     }  # fmt: skip
     alert = {"labels": {"z": "\u00fc", "a": "1"}, "annotations": {}, "receivers": {}, "name": "Down"}
     with for_writing(database).begin() as connection:
@@ -77,7 +78,6 @@ def filled(database: Engine) -> Engine:
         connection.execute(
             insert(tables.budgets).values(objective_id=7, identity="{}", labels="{}", start=0, subject="m", **counts)
         )
-        connection.execute(insert(tables.budgets_due).values(start=START, touched=2))
     Lease(database, SCRAPED, "somebody on another host").acquire()
     return database
 

@@ -23,7 +23,8 @@ def database(each_database: Engine) -> Engine:
 def objective(database: Engine, of: int = 1, **more: Any) -> None:
     values = {
         "name": "available", "identity": str(of), "definition": f'{{"of": {of}}}', "indicator": "availability",
-        "objective": 0.99, "window_days": 7, "unknown": "exclude", "counts_outage": True, "maintenance": "[]", "until": 0,
+        "objective": 0.99, "window_days": 7, "unknown": "exclude", "counts_outage": True,
+        "maintenance": "[]", "until": 0,
     }  # fmt: skip
     with for_writing(database).begin() as connection:
         connection.execute(insert(tables.objectives).values(id=of, **values | more))
@@ -139,3 +140,17 @@ def test_what_vanished_one_day_and_ended_the_next_is_not_unknown_in_the_end(data
     day(database, 1, good=110, unknown=-10)
     assert [row["unknown"] for row in rows(database, "budget_day_view")] == [10, 0]
     assert [(row["unknown"], row["failed"]) for row in rows(database, "budget_window_view")] == [(10, 10), (0, 0)]
+
+
+def test_a_month_is_one_of_the_calendar_up_to_the_last_day_that_was_judged(database: Engine) -> None:
+    objective(database, until=START + 10 * DAY)  # December begins at START
+    day(database, -1, good=50, minutes_outage=144)
+    for number in (0, 2, 9):
+        day(database, number, good=99, bad=1, certainly_bad=1)
+    november, december = rows(database, "budget_month_view")
+    assert (november["start"], december["start"]) == (START - 30 * DAY, START)
+    assert (november["minutes"], november["minutes_unknown"]) == (30 * 1440, 29 * 1440)
+    assert november["bad_ratio"] == pytest.approx(144 / (30 * 1440))
+    assert (december["minutes"], december["minutes_unknown"]) == (10 * 1440, 7 * 1440)
+    assert (december["judged"], december["failed"]) == (300, 3)
+    assert december["budget_left"] == pytest.approx(0, abs=1e-12)
