@@ -11,7 +11,7 @@ from typing import Protocol
 
 from exporters import tls
 from exporters.config import Server, Tls, is_token
-from exporters.fetch import JSON_TYPE, METRICS_TYPE, Body, Failure, fetch, transport
+from exporters.fetch import JSON_TYPE, METRICS_TYPE, Body, Failure, Transport, fetch, transport
 from exporters.paths import url_of
 from exporters.table import Document, Form
 
@@ -42,7 +42,7 @@ class Access(Credentials, Protocol):
 class Connection:
     """`timeout` is for side documents; whoever asks for metrics or health brings a deadline."""
 
-    def __init__(self, server: Server, timeout: float) -> None:
+    def __init__(self, server: Server, timeout: float, transport: Transport = transport) -> None:
         self.tls = tls_context(server)
         self.client = transport(self.tls)
         self._server = server

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -77,6 +77,10 @@ class Answer:
     body: bytes
     content_type: str = ""
     retry_after: str = ""
+
+
+Transport = Callable[[ssl.SSLContext], Client]
+"""Makes the client of one target."""
 
 
 def transport(context: ssl.SSLContext) -> httpx.AsyncHTTPTransport:

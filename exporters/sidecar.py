@@ -12,7 +12,7 @@ from exporters import allow, exposition, schema
 from exporters.address import is_bare, masked, normalised
 from exporters.collected import Collected
 from exporters.config import Config, Server, host_and_port, warn_of_unread
-from exporters.fetch import product_version
+from exporters.fetch import Transport, product_version, transport
 from exporters.file_sd import TargetFiles
 from exporters.gpu.gathered import Gathered
 from exporters.gpu.host import HostGpus
@@ -37,9 +37,12 @@ class NotAllowed(Exception):
 class Sidecar:
     """`reload` and `collect` follow the configuration and its target files; targets that stay keep their state."""
 
-    def __init__(self, config: Config, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, config: Config, *, clock: Callable[[], float] = time.time, transport: Transport = transport
+    ) -> None:
         self.config = config
         self._clock = clock
+        self._transport = transport
         self._gate = asyncio.Semaphore(_MAX_COLLECTING)
         self._targets: dict[str, Target] = {}
         self._probed: OrderedDict[str, Target] = OrderedDict()
@@ -170,6 +173,7 @@ class Sidecar:
             model_aliases=self.config.model_aliases,
             clock=self._clock,
             destructive=destructive,
+            transport=self._transport,
         )
 
     def _known(self, url: str) -> Target | None:
@@ -201,7 +205,9 @@ class Sidecar:
 
     def _host_gpus(self) -> HostGpus | None:
         config = self.config
-        return None if config.gpus.source == "off" else HostGpus(config.gpus, config.node, clock=self._clock)
+        if config.gpus.source == "off":
+            return None
+        return HostGpus(config.gpus, config.node, clock=self._clock, transport=self._transport)
 
     def _close(self, ended: Iterable[Target | HostGpus]) -> None:
         for each in ended:

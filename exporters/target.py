@@ -17,7 +17,7 @@ from exporters.connection import Connection, bearer_token, tls_context
 from exporters.delta import is_another_process
 from exporters.detect import Detected
 from exporters.exposition import InvalidExposition
-from exporters.fetch import Body, Failure
+from exporters.fetch import Body, Failure, Transport, transport
 from exporters.findings import Finding, finding
 from exporters.normalise import Identity, Limits, Normaliser, Reading, TooManySamples
 from exporters.paths import MetricsPaths, points_elsewhere, url_of
@@ -57,6 +57,7 @@ class Target:
         clock: Callable[[], float] = time.time,
         destructive: bool = True,
         patience: float | None = None,
+        transport: Transport = transport,
     ) -> None:
         """`timeout` where the server has none of its own; `clock` tells unix seconds.
 
@@ -69,7 +70,7 @@ class Target:
         self.last_error: tuple[float, Finding] | None = None
         self._clock = clock
         self._patience = patience
-        self._connection = Connection(server, self.timeout)
+        self._connection = Connection(server, self.timeout, transport)
         self._identity = _identity(server, node, model_aliases or {})
         self._account = Account({**server.labels, "node": node, "server": server.name})
         self._prober = probe.prober(server, node, self._connection.client, lambda: bearer_token(server), clock)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from exporters import tls
 from exporters.exposition import InvalidExposition
-from exporters.fetch import Failure, fetch, transport
+from exporters.fetch import Failure, Transport, fetch, transport
 from exporters.findings import Finding, finding
 from exporters.gpu import dcgm_page
 from exporters.gpu.dcgm_page import Page
@@ -34,6 +34,7 @@ class DcgmSource:
         *,
         configured: Mapping[str, Sequence[int | str]] | None = None,
         clock: Callable[[], float] = time.time,
+        transport: Transport = transport,
     ) -> None:
         self._node = node
         self._url = url

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from exporters.config import Gpus
+from exporters.fetch import Transport, transport
 from exporters.findings import Finding, finding
 from exporters.gpu.account import GpuAccount
 from exporters.gpu.dcgm import DcgmSource
@@ -31,10 +32,17 @@ class _Source(Protocol):
 
 
 class HostGpus:
-    def __init__(self, config: Gpus, node: str, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        config: Gpus,
+        node: str,
+        *,
+        clock: Callable[[], float] = time.time,
+        transport: Transport = transport,
+    ) -> None:
         self.last: Gathered | None = None
         self._settings = (config, node)
-        self._source = _source(config, node, clock)
+        self._source = _source(config, node, clock, transport)
         self._account = GpuAccount(node, of_page=config.dcgm is not None)
         self._running: asyncio.Task[Gathered] | None = None
 
@@ -72,7 +80,7 @@ class HostGpus:
         return gathered
 
 
-def _source(config: Gpus, node: str, clock: Callable[[], float]) -> _Source:
+def _source(config: Gpus, node: str, clock: Callable[[], float], transport: Transport) -> _Source:
     if config.dcgm is not None:
-        return DcgmSource(node, config.dcgm, configured=config.servers, clock=clock)
+        return DcgmSource(node, config.dcgm, configured=config.servers, clock=clock, transport=transport)
     return NvmlSource(node, required=config.source == "nvml", configured=config.servers, clock=clock)

@@ -23,11 +23,13 @@ class Collects(Protocol):
 
 
 class InProcess:
-    name = "sidecar of this process"
     is_recorded = True
 
-    def __init__(self, sidecar: Collects, timeout: float | None = None) -> None:
+    def __init__(
+        self, sidecar: Collects, timeout: float | None = None, *, name: str = "sidecar of this process"
+    ) -> None:
         """`timeout` in seconds; None leaves it to the sidecar's configuration."""
+        self.name = name
         self._sidecar = sidecar
         self._timeout = timeout
         self._nodes: set[str] = set()
