@@ -1,0 +1,136 @@
+"""What can go wrong in the simulated fleet: which faults there are, and what may be said of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal
+
+Place = Literal["server", "service", "gpu"]
+"""A server by its name, all servers behind one address by the service's, a GPU as NODE/NUMBER."""
+
+LONGEST_SECONDS = 86_400.0
+
+
+class FaultError(ValueError):
+    """An order that cannot be carried out: which part of it, what stands there, and what is allowed."""
+
+    def __init__(self, part: str, found: object, allowed: str) -> None:
+        super().__init__(f"{part}: {found!r}: allowed: {allowed}")
+        self.part = part
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    meaning: str
+    default: float
+    least: float
+    most: float
+
+    @property
+    def allowed(self) -> str:
+        return f"a number from {self.least:g} to {self.most:g}"
+
+    def read(self, given: object) -> float:
+        is_number = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
+        if not is_number or not self.least <= float(given) <= self.most:  # type: ignore[arg-type]
+            raise FaultError(self.name, given, self.allowed)
+        return float(given)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    name: str
+    on: Place
+    meaning: str
+    parameters: tuple[Parameter, ...] = ()
+    seconds: float = 600.0
+    """How long it takes unless it is said."""
+
+
+_DOWN = Parameter("down", "seconds until it answers again", 45, 0, 3600)
+_TIMES = "times the usual"
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("restart", "server", "the process ends, and a new one starts", (_DOWN,), 1),
+        Kind("hang", "server", "the engine stands still while the server answers"),
+        Kind("silent", "server", "connections are accepted and never answered"),
+        Kind("down", "server", "nothing listens; all requests are lost"),
+        Kind("slow_body", "server", "pages come in parts",
+             (Parameter("body_seconds", "until the last part is there", 5, 0.1, 120),)),
+        Kind("truncated_body", "server", "the connection breaks within the page",
+             (Parameter("share", "of the page that comes", 0.6, 0.0, 0.99),)),
+        Kind("renamed", "server", "as after an upgrade: some metrics have other names", (_DOWN,)),
+        Kind("unauthorized", "server", "401 to everybody"),
+        Kind("empty", "server", "an empty page"),
+        Kind("frozen_gauges", "server", "gauges keep the values that they have; counters go on"),
+        Kind("kv_exhaustion", "server", "long requests until the KV cache is full and running ones are preempted",
+             (Parameter("pressure", "tokens wanted, as a multiple of the cache", 1.6, 1.0, 5.0),)),
+        Kind("prefix_collapse", "server", "every prompt begins differently: nothing is found in the prefix cache"),
+        Kind("overload", "server", "more requests than it can work off; those beyond its queue are rejected",
+             (Parameter("factor", f"{_TIMES} requests", 20, 1.1, 200),)),
+        Kind("errors", "server", "requests fail", (Parameter("share", "of the requests", 0.3, 0.01, 1.0),)),
+        Kind("imbalance", "service", "the first server is sent most of the requests",
+             (Parameter("share", "of the requests", 0.97, 0.5, 1.0),
+              Parameter("factor", f"{_TIMES} requests", 1, 1, 200))),
+        Kind("outage", "service", "all of its servers are down"),
+        Kind("xid", "gpu", "the driver reports an error once", (Parameter("code", "the XID", 79, 1, 999),), 1),
+        Kind("ecc", "gpu", "uncorrected memory errors", (Parameter("count", "how many", 2, 1, 1000),), 1),
+        Kind("thermal", "gpu", "too hot: its clocks are held down",
+             (Parameter("factor", f"{_TIMES} time that a step takes", 1.6, 1.0, 10.0),)),
+        Kind("gpu_lost", "gpu", "the GPU fell off the bus; the server on it is down"),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`number` tells it from others; moments are unix seconds."""
+
+    number: int
+    kind: str
+    target: str
+    begins: float
+    ends: float
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A fault that is wanted: `after` so many seconds."""
+
+    kind: str
+    target: str
+    seconds: float
+    after: float = 0.0
+    values: Mapping[str, float] = field(default_factory=dict)
+
+
+_SECONDS = Parameter("seconds", "how long", 0, 1, LONGEST_SECONDS)
+_AFTER = Parameter("after", "from now", 0, 0, LONGEST_SECONDS)
+
+
+def read(given: object, places: Mapping[Place, Sequence[str]]) -> Order:
+    """An order as it comes in JSON; `places` are the targets that there are. Raises FaultError."""
+    if not isinstance(given, dict):
+        raise FaultError("order", given, "an object with `kind` and `target`")
+    kind = KINDS[_one_of("kind", given.get("kind"), list(KINDS))]
+    target = _one_of("target", given.get("target"), places[kind.on])
+    known = {p.name: p for p in kind.parameters}
+    for name in given:
+        if name not in {"kind", "target", "seconds", "after", *known}:
+            raise FaultError(name, given[name], f"no such part: {', '.join(['seconds', 'after', *known])}")
+    seconds = _SECONDS.read(given.get("seconds", kind.seconds))
+    values = {name: parameter.read(given.get(name, parameter.default)) for name, parameter in known.items()}
+    return Order(kind.name, target, seconds, _AFTER.read(given.get("after", 0)), values)
+
+
+def _one_of(part: str, found: object, known: Sequence[str]) -> str:
+    if isinstance(found, str) and found in known:
+        return found
+    near = get_close_matches(str(found), known, 1)
+    raise FaultError(part, found, ", ".join(known) + (f"; did you mean {near[0]}?" if near else ""))

@@ -1,0 +1,154 @@
+"""The simulated fleet on local ports in real time, and the address at which faults are ordered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+
+from demo.control import control
+from demo.fleet import Fleet
+from demo.model import Answer
+from demo.reply import Reply
+from demo.transport import parts, pause
+
+_METHODS = {"GET", "HEAD", "POST", "DELETE"}
+_MOST_BYTES = 65_536
+"""Of a head, and of a body."""
+_IDLE_SECONDS = 75.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    method: str
+    path: str
+    """With what stands behind a question mark."""
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+Handler = Callable[[Asked], Reply]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where everything is: servers by name, GPU pages by node."""
+
+    servers: Mapping[str, str]
+    gpu_pages: Mapping[str, str]
+    faults: str
+
+
+@asynccontextmanager
+async def serve(fleet: Fleet, clock: Callable[[], float], *, host: str = "127.0.0.1") -> AsyncIterator[Served]:
+    """`clock` tells unix seconds. Everybody has a port of his own."""
+    async with AsyncExitStack() as stack:
+
+        async def at(handle: Handler) -> str:
+            return await stack.enter_async_context(listening(handle, host))
+
+        servers = {name: await at(partial(_of_server, fleet, name, clock)) for name in fleet.servers}
+        pages = {node: f"{await at(partial(_of_host, fleet, node, clock))}/metrics" for node in fleet.hosts}
+        faults = await at(partial(_of_control, fleet, clock))
+        yield Served(servers, pages, f"{faults}/faults")
+
+
+def _of_server(fleet: Fleet, name: str, clock: Callable[[], float], asked: Asked) -> Reply:
+    return _read_only(asked) or fleet.answer(name, asked.path, clock())
+
+
+def _of_host(fleet: Fleet, node: str, clock: Callable[[], float], asked: Asked) -> Reply:
+    return _read_only(asked) or fleet.gpu_page(node, asked.path, clock())
+
+
+def _of_control(fleet: Fleet, clock: Callable[[], float], asked: Asked) -> Reply:
+    return Reply(control(fleet, asked.method, asked.path, asked.headers.get("content-type", ""), asked.body, clock()))
+
+
+def _read_only(asked: Asked) -> Reply | None:
+    if asked.method in ("GET", "HEAD"):
+        return None
+    return Reply(Answer(405, "application/json", b'{"detail":"Method Not Allowed"}'))
+
+
+@asynccontextmanager
+async def listening(handle: Handler, host: str, port: int = 0) -> AsyncIterator[str]:
+    """Yields the URL."""
+    connections: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_converse(reader, writer, handle))
+        connections.add(task)
+        task.add_done_callback(connections.discard)
+
+    server = await asyncio.start_server(connected, host, port, limit=_MOST_BYTES)
+    try:
+        yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+
+async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handler) -> None:
+    try:
+        while True:
+            async with asyncio.timeout(_IDLE_SECONDS):
+                asked = await _asked(reader)
+            if not await _tell(writer, asked, handle(asked)):
+                return
+    except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+        return  # this caller is gone or talks nonsense; the others go on
+    finally:
+        writer.close()
+
+
+async def _asked(reader: asyncio.StreamReader) -> Asked:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+    first, *lines = head.strip().split("\r\n")
+    method, path, _ = first.split(" ", 2)
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    length = int(headers.get("content-length", "0"))
+    if not 0 <= length <= _MOST_BYTES:
+        raise ValueError("a body that is too long")
+    return Asked(method, path, headers, await reader.readexactly(length))
+
+
+async def _tell(writer: asyncio.StreamWriter, asked: Asked, reply: Reply) -> bool:
+    """Whether the connection goes on."""
+    if reply.answer is None:
+        # A port that is closed for a while may be another's when it is opened again: so it is dropped.
+        writer.transport.abort()
+        return False
+    await pause(reply.wait)
+    keep = asked.headers.get("connection", "").lower() != "close" and asked.method in _METHODS
+    writer.write(_head(reply.answer, keep=keep))
+    for part in () if asked.method == "HEAD" else parts(reply.answer.body, reply):
+        writer.write(part)
+        await writer.drain()
+        await pause(reply.body_seconds / 2)
+    await writer.drain()
+    return keep and reply.cut is None
+
+
+def _head(answer: Answer, *, keep: bool) -> bytes:
+    lines = [
+        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
+        f"Content-Length: {len(answer.body)}",
+        f"Connection: {'keep-alive' if keep else 'close'}",
+        *(f"{name}: {value}" for name, value in answer.headers),
+    ]
+    if answer.content_type:
+        lines.append(f"Content-Type: {answer.content_type}")
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def example(served: Served, target: str) -> str:
+    """What can be typed to see something go wrong."""
+    order = json.dumps({"kind": "hang", "target": target, "seconds": 600})
+    return f"curl -H 'Content-Type: application/json' -d '{order}' {served.faults}"
