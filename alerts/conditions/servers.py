@@ -105,7 +105,7 @@ QUEUE_GROWING = Condition(
     keep=_KEPT,
 )
 
-_PREEMPTION_WINDOW = Limit("over", 15 * MINUTE, "seconds", "long enough that requests finish within it")
+PREEMPTION_WINDOW = Limit("over", 15 * MINUTE, "seconds", "long enough that requests finish within it")
 PREEMPTED = Limit(
     "preemptions per finished request, above", 0.1, "ratio", "each throws work away that is done again: a tenth shows"
 )
@@ -118,7 +118,7 @@ def finished(seconds: int) -> Expression:
 
 
 def _preempted() -> Expression:
-    return Merged("sum", Rise("llm_preemptions_total", _PREEMPTION_WINDOW.seconds), without=("engine",))
+    return Merged("sum", Rise("llm_preemptions_total", PREEMPTION_WINDOW.seconds), without=("engine",))
 
 
 PREEMPTIONS = Condition(
@@ -127,10 +127,10 @@ PREEMPTIONS = Condition(
     meaning="Requests are thrown out of the batch and worked on again, because the KV cache is too small for the load.",
     summary="{server} preempts: {value} preemptions per finished request of {model}",
     expression=_preempted()
-    .per(finished(_PREEMPTION_WINDOW.seconds))
+    .per(finished(PREEMPTION_WINDOW.seconds))
     .above(PREEMPTED.value)
     .where(_preempted().at_least(PREEMPTIONS_COUNTED.value)),
-    limits=(_PREEMPTION_WINDOW, PREEMPTED, PREEMPTIONS_COUNTED),
+    limits=(PREEMPTION_WINDOW, PREEMPTED, PREEMPTIONS_COUNTED),
     hold=_A_MOMENT,
     keep=_KEPT,
     value="ratio",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from alerts.conditions.servers import PREEMPTED as SHARE
-from alerts.conditions.servers import PREEMPTIONS_COUNTED, QUEUED, SATURATED
+from alerts.conditions.servers import PREEMPTION_WINDOW, PREEMPTIONS_COUNTED, QUEUED, SATURATED
 from exporters.flags import Purpose
 from monitor.advise.batch_limit import Full, full
 from monitor.advise.model import Change, Confidence, Evidence, Finding
@@ -16,7 +16,8 @@ def preempting(server: Server) -> list[int]:
     found = []
     for start, point in server.of(PREEMPTED).items():
         finished = server.at(FINISHED, start)
-        if point.value >= PREEMPTIONS_COUNTED.value and (finished is None or point.value > SHARE.value * finished):
+        least = PREEMPTIONS_COUNTED.value * point.seconds / PREEMPTION_WINDOW.value
+        if point.value >= least and (finished is None or point.value > SHARE.value * finished):
             found.append(start)
     return sorted(found)
 
@@ -90,7 +91,7 @@ RULE = Rule(
     name=NAME,
     title="KV cache too small",
     meaning="Requests are preempted, or wait, because the KV cache is full.",
-    limits=(SHARE, PREEMPTIONS_COUNTED, SATURATED, QUEUED, HELD),
+    limits=(PREEMPTION_WINDOW, SHARE, PREEMPTIONS_COUNTED, SATURATED, QUEUED, HELD),
     needs=(RUNNING, WAITING),
     judge=each_server(NAME, (RUNNING, WAITING), _judge),
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from alerts.burn import MINUTE
 from alerts.conditions.condition import Limit
 from exporters.flags import Purpose
 from monitor.advise.batch_limit import FLAT, WAIT, WAIT_SHARE, Full, full, waits
@@ -10,7 +11,7 @@ from monitor.advise.world import FINISHED, KV, LIMIT, REJECTED, RUNNING, WAITING
 
 NAME = "overloaded"
 REFUSED = Limit("refused, of all requests, above", 0.01, "ratio", "a client that is refused once in a hundred notices")
-REFUSALS = Limit("requests refused, at least", 10, "", "fewer are a burst")
+REFUSALS = Limit("requests refused in a minute, at least", 1, "", "fewer are a burst")
 ROOM = Limit("KV cache in use below", 0.8, "ratio", "so that a larger batch finds room in it")
 
 
@@ -18,7 +19,7 @@ def refusing(server: Server) -> list[int]:
     found = []
     for start, point in server.of(REJECTED).items():
         finished = server.at(FINISHED, start) or 0.0
-        if point.value >= REFUSALS.value and point.value > REFUSED.value * (finished + point.value):
+        if point.value >= REFUSALS.value * point.seconds / MINUTE and point.value > REFUSED.value * (finished + point.value):
             found.append(start)
     return found
 

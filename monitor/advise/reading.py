@@ -30,10 +30,11 @@ from monitor.advise.worth import Worth, of_field, of_table
 from monitor.fleet import Fleet
 from monitor.history import tables
 from monitor.history.ask import History
+from monitor.history.placement import types_of
 
 _SERVER = ("node", "server", "framework", "model", "role")
 _ENGINE, _PROCESS, _GPU = (*_SERVER, "engine"), ("node", "server"), ("node", "uuid", "gpu")
-_STEPS = ((2 * HOUR, MINUTE), (12 * HOUR, 5 * MINUTE), (30 * DAY, HOUR))
+_STEPS = ((12 * HOUR, 5 * MINUTE), (30 * DAY, HOUR))
 """Up to which length of the window which step: what lasts shows by the hour, and hours are rolled up."""
 
 Key = tuple[str, ...]
@@ -46,8 +47,6 @@ class Known:
 
     worth: Mapping[tuple[str, str], Mapping[str, Worth]] = field(default_factory=dict)
     remarks: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
-    gpus: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    """Names of servers by node and uuid."""
 
 
 def known(fleet: Fleet, now: float) -> Known:
@@ -59,7 +58,6 @@ def known(fleet: Fleet, now: float) -> Known:
             (r.node, r.server): {f.reason: f"{f.message} {f.remedy}" for f in r.findings if f.reason in KINDS}
             for r in rows
         },
-        {(gpu.node, gpu.uuid): tuple(gpu.servers) for gpu in fleet.gpus.rows(now)},
     )
 
 
@@ -148,6 +146,7 @@ class _Reading:
 
     def _gpus(self, series: Sequence[Mapping[str, Any]], processes: Sequence[Process]) -> list[Gpu]:
         info = {(row["node"], row["uuid"]): row["info"] for row in series if row["scope"] == Scope.GPU.value}
+        placed = _placed(series)
         alone = {node: [p.name for p in processes if p.node == node] for node in {p.node for p in processes}}
         return [
             Gpu(
@@ -156,10 +155,20 @@ class _Reading:
                 uuid=uuid,
                 number=number,
                 type=info.get((node, uuid), {}).get("name", ""),
-                servers=self._told.gpus.get((node, uuid)) or _only(alone.get(node, ())),
+                servers=placed.get((node, uuid)) or _only(alone.get(node, ())),
             )
             for (node, uuid, number), told in sorted(self._asked(OF_GPUS, _GPU).items())
         ]
+
+
+def _placed(series: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Names of the servers on each GPU, by node and uuid."""
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    for row in series:
+        if row["scope"] == Scope.TARGET.value:
+            for uuid in types_of(row["info"].get("gpus", "")):
+                found[row["node"], uuid] = (*found.get((row["node"], uuid), ()), row["server"])
+    return found
 
 
 def _exact_where_silent(told: Mapping[str, Worth] | None) -> Mapping[str, Worth]:

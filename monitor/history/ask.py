@@ -44,6 +44,11 @@ class History:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
+    @property
+    def engine(self) -> Engine:
+        """Of the database, for what reads its rows in a way of its own."""
+        return self._engine
+
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
         try:

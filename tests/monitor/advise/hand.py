@@ -98,3 +98,7 @@ def missing(of: World, name: str) -> list[str]:
 
 def numbers(of: Finding) -> dict[str, float]:
     return {evidence.what: evidence.value for evidence in of.evidence}
+
+
+OFTEN_IDLE: Values = [0.0] * 6 + [40.0, 48.0, 64.0] * 2
+"""Requests that run; half of the time none."""

@@ -1,0 +1,69 @@
+"""What the servers of one model are asked for, as far as their history tells. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from monitor.advise.prefix_caching_off import hit_ratio
+from monitor.advise.world import (
+    ADAPTERS,
+    GENERATION_P50,
+    HIT,
+    PROMPT_P50,
+    QUERIED,
+    RUNNING,
+    Server,
+    World,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """None is not known. `at_once` is the median of requests running at one server while it ran any; lengths are
+    medians in tokens."""
+
+    model: str
+    frameworks: tuple[str, ...]
+    servers: int
+    at_once: float | None
+    prompt_tokens: float | None
+    generation_tokens: float | None
+    hit_ratio: float | None
+    adapters: float | None
+    quantisation: str = ""
+
+
+def traits(world: World) -> list[Traits]:
+    """Of each model, in order of names."""
+    models = sorted({server.model for server in world.servers})
+    return [_of(model, [server for server in world.servers if server.model == model]) for model in models]
+
+
+def _of(model: str, servers: Sequence[Server]) -> Traits:
+    running = [v for s in servers for start in s.of(RUNNING) if (v := s.live(RUNNING, start)) is not None and v >= 1]
+    return Traits(
+        model=model,
+        frameworks=tuple(sorted({server.framework for server in servers})),
+        servers=len(servers),
+        at_once=median(running) if running else None,
+        prompt_tokens=_middle(point.value for s in servers for point in s.of(PROMPT_P50).values()),
+        generation_tokens=_middle(point.value for s in servers for point in s.of(GENERATION_P50).values()),
+        hit_ratio=_hit_ratio(servers),
+        adapters=max((most for s in servers if (most := s.highest(ADAPTERS)) is not None), default=None),
+        quantisation=", ".join(sorted({kind for s in servers if (kind := s.facts.get("quantization", ""))})),
+    )
+
+
+def _middle(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return median(known) if known else None
+
+
+def _hit_ratio(servers: Iterable[Server]) -> float | None:
+    """Of all that have looked up enough, together."""
+    known = [server for server in servers if hit_ratio(server) is not None]
+    hits = sum(server.total(HIT) or 0.0 for server in known)
+    looked_up = sum(server.total(QUERIED) or 0.0 for server in known)
+    return hits / looked_up if looked_up else None
