@@ -82,7 +82,8 @@ class Signals:
             self._histograms[row.signal].append(self._board.histograms[row.name].labelled(**labels))
         else:
             value = self._board.values[row.name].labelled(**labels)
-            value.set(row.value)
+            if row.value:  # other signals may have moved it already
+                value.set(row.value)
             self._values[row.signal].append(value)
 
     def add(self, signal: str, amount: float = 1.0) -> None:

@@ -41,8 +41,21 @@ class Scripted:
         now += step
         computed = request.prompt_tokens - request.cached_tokens
         request.first_token, request.generated_tokens = now, 1
+        self._hold()
         for observer in self.observers:
             observer.stepped(Steps(1, step, len(self.running), computed, 1), now)
+            observer.first_token(request, now)
+
+    def take(self, request: Request, *, queue: float = 0.5) -> None:
+        """One that was prefilled elsewhere, with its first token."""
+        now = request.arrived + queue
+        self.running.append(request)
+        request.scheduled = request.first_token = now
+        request.generated_tokens = 1
+        self._hold()
+        for observer in self.observers:
+            observer.arrived(request, request.arrived)
+            observer.scheduled(request, now)
             observer.first_token(request, now)
 
     def queue(self, request: Request) -> None:
