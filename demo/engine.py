@@ -231,9 +231,9 @@ class Engine:
             return None
         count = 1 if chunks else self._kv.steps(self._steps_to_finish(), decoding)
         kv_tokens = self.kv_tokens + decoding * (count - 1) / 2
-        plan = Plan(now, 0.0, count, len(self._running), decoding, chunks)
-        plan.seconds = self._slowdown * self.pace.step(decoding, kv_tokens, plan.prompt_tokens)
-        return plan
+        prompt_tokens = sum(tokens for _, tokens in chunks)
+        seconds = self._slowdown * self.pace.step(decoding, kv_tokens, prompt_tokens)
+        return Plan(now, seconds, count, len(self._running), decoding, chunks, prompt_tokens)
 
     def _chunks(self) -> list[tuple[Job, int]]:
         left, chunks = self.limits.prefill_tokens_per_step, []
@@ -270,9 +270,11 @@ class Engine:
 
     def _next_place(self) -> int | None:
         """In the queue; who waits for an adapter's turn is passed over."""
-        if len(self._running) >= self.limits.running:
+        if not self._queue or len(self._running) >= self.limits.running:
             return None
-        loaded = {job.request.adapter for job in self._running} - {""} if self.limits.adapters else set()
+        if not self.limits.adapters:
+            return 0
+        loaded = {job.request.adapter for job in self._running} - {""}
         for place, job in enumerate(self._queue):
             if len(loaded) < self.limits.adapters or job.request.adapter in {"", *loaded}:
                 return place
@@ -343,7 +345,7 @@ class Engine:
 
     def _make_room(self, now: float) -> None:
         """For one step of all: the youngest go back to the queue, and are computed again later."""
-        while self._decoding and self._kv.growth(1, self._decoding) > self._kv.available:
+        while self._decoding and self._kv.due > self._kv.available:
             job = next(reversed(self._running))
             job.request.preemptions += 1
             self._release(job)

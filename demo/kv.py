@@ -115,10 +115,17 @@ class Kv:
     def part(self, tokens: int) -> None:
         self._due[(self.grown - tokens) % self.block_tokens] -= 1
 
+    @property
+    def due(self) -> int:
+        """Blocks that the next step of all sequences needs."""
+        return self._due[self.grown % self.block_tokens]
+
     def growth(self, steps: int, sequences: int) -> int:
         """Blocks that all sequences together need for so many steps more."""
         cycles, rest = divmod(steps, self.block_tokens)
-        return cycles * sequences + sum(self._due[(self.grown + n) % self.block_tokens] for n in range(rest))
+        first = self.grown % self.block_tokens
+        last = first + rest
+        return cycles * sequences + sum(self._due[first:last]) + sum(self._due[: max(0, last - self.block_tokens)])
 
     def steps(self, most: int, sequences: int) -> int:
         """So many of `most` steps have room."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from demo.model import Request
 
@@ -36,19 +36,17 @@ class Plan:
     count: int
     batch: int
     decoding: int
-    chunks: list[tuple[Job, int]] = field(default_factory=list)
+    chunks: list[tuple[Job, int]]
+    prompt_tokens: int
     done: int = 0
 
     @property
     def end(self) -> float:
         return self.after(self.count)
 
-    @property
-    def prompt_tokens(self) -> int:
-        return sum(tokens for _, tokens in self.chunks)
-
     def generated_tokens(self, steps: int) -> int:
-        return self.decoding * steps + sum(tokens == job.uncomputed for job, tokens in self.chunks)
+        completed = sum(tokens == job.uncomputed for job, tokens in self.chunks) if self.chunks else 0
+        return self.decoding * steps + completed
 
     def after(self, steps: int) -> float:
         return self.start + steps * self.seconds

@@ -44,8 +44,9 @@ class Column:
         self._values = tuple(array("d") for _ in range(width))
 
     def add(self, now: float, *values: float) -> None:
-        place = bisect_right(self._moments, now) if self._moments and now < self._moments[-1] else len(self._moments)
-        self._moments.insert(place, now)
+        moments = self._moments
+        place = len(moments) if not moments or moments[-1] <= now else bisect_right(moments, now)
+        moments.insert(place, now)
         for column, value in zip(self._values, values, strict=True):
             column.insert(place, value)
 

@@ -128,9 +128,10 @@ class ClosedLoop(Silent):
         self._next = first
         self._under_way: set[int] = set()
 
-    def start(self, now: float) -> None:
-        for _ in range(self._at_once):
-            self._ask(now)
+    def start(self, now: float, over: float = 0.0) -> None:
+        """`over` so many seconds: those that begin together end together, and would go on in waves for minutes."""
+        for n in range(self._at_once):
+            self._ask(now + over * n / self._at_once)
 
     def finished(self, request: Request, now: float, /) -> None:
         self._answer(request, now)
