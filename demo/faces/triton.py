@@ -17,8 +17,8 @@ _EXTENSIONS = (
     "model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters",
     "statistics", "trace", "logging",
 )  # fmt: skip
-_BAD_REQUEST = Answer(400, "", b"")
-"""For whatever path it does not know."""
+_NOT_FOUND = Answer(404, "application/json", b'{"error":"Not Found"}')
+"""As at the port of its API."""
 
 
 class Triton:
@@ -49,7 +49,7 @@ class Triton:
 
     def answer(self, path: str, now: float) -> Answer:
         document = self._documents.get(path)
-        return document() if document else _BAD_REQUEST
+        return document() if document else _NOT_FOUND
 
     def _page(self) -> Answer:
         self._metrics.refresh()

@@ -199,7 +199,7 @@ def test_other_paths_are_those_of_triton() -> None:
         assert (face.answer(path, START).status, face.answer(path, START).body) == (200, b"")
     assert json.loads(face.answer("/v2", START).body)["name"] == "triton"
     for path in ("/metricsx", "/v1/models", "/"):
-        assert face.answer(path, START).status == 400
+        assert face.answer(path, START).status == 404
 
 
 def test_a_release_that_nobody_has_read_is_refused() -> None:
