@@ -239,12 +239,13 @@ def _ended_before(cut: int) -> ColumnElement[bool]:
 
 
 def _forget_the_rest(engine: Engine, cut: int) -> None:
-    """Events, budgets, and series of which nothing is left."""
+    """Events, budgets, runs of load tests, and series of which nothing is left."""
     with for_writing(engine).begin() as connection:
         for table in (tables.budgets, tables.budgets_due):
             connection.execute(delete(table).where(table.c.start < cut))
         connection.execute(delete(tables.events).where(tables.events.c.at < cut))
         connection.execute(delete(tables.checkpoints).where(tables.checkpoints.c.at < cut))
+        connection.execute(delete(tables.comparison_runs).where(tables.comparison_runs.c.imported_at < cut))
         connection.execute(delete(tables.series).where(*_is_gone(cut)))
 
 

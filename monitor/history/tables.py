@@ -194,6 +194,26 @@ alerts = Table(
 """One per firing of an alert. `last_seen` is the newest sample of Prometheus' ALERTS; `delivered_at` and `resolved_at`
 are when Alertmanager told of it, and of its end; `receivers` has both by the receiver that was told."""
 
+comparison_runs = Table(
+    "comparison_runs",
+    metadata,
+    SqlColumn("digest", String(64), primary_key=True),
+    SqlColumn("number", Integer, primary_key=True),
+    SqlColumn("tool", String(32), nullable=False),
+    SqlColumn("file", Text, nullable=False),
+    SqlColumn("imported_at", Double, nullable=False),
+    SqlColumn("at", Double),
+    SqlColumn("framework", Text, nullable=False),
+    SqlColumn("version", Text, nullable=False),
+    SqlColumn("model", Text, nullable=False),
+    SqlColumn("gpu", Text, nullable=False),
+    SqlColumn("running", Double, nullable=False),
+    SqlColumn("measures", JSON, nullable=False),
+    SqlColumn("workload", JSON, nullable=False),
+)
+"""What load tests measured that somebody handed in. `digest` is the SHA-256 of the file, of which `number` counts the
+runs; `at` is when the test began, where the file says so; what is not known of a text is ""."""
+
 
 def _sql(column: Column) -> Iterable[SqlColumn[Any]]:
     if isinstance(column, GaugeColumns):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from exporters.histogram import Histogram
 from exporters.observation import Labels, labels
@@ -70,3 +71,12 @@ def server_minute(
 
 def write(store: Store, windows: Iterable[Window]) -> None:
     store.write_windows(list(windows), [], Progress("test", 0, 0))
+
+
+def load_test(imported_at: float) -> dict[str, Any]:
+    """The row of a run that somebody handed in."""
+    texts = {"tool": "guidellm", "file": "a.json", "framework": "vllm", "version": "", "model": "m-a", "gpu": ""}
+    return {"digest": f"{imported_at}", "number": 0, "imported_at": imported_at, "running": 16.0, **texts} | {
+        "measures": {"tokens_per_second": 11_200.5},
+        "workload": {"prompt_tokens": None},
+    }

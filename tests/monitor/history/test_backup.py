@@ -28,7 +28,18 @@ from monitor.history.restore import RestoreError, restore
 from monitor.history.rollup import roll_up
 from monitor.history.store import Batch, Store
 from monitor.history.transfer import contents
-from tests.monitor.history.fleet import DAY, HOUR, NEW_BOUNDS, START, gpu, gpu_minute, server_minute, target, write
+from tests.monitor.history.fleet import (
+    DAY,
+    HOUR,
+    NEW_BOUNDS,
+    START,
+    gpu,
+    gpu_minute,
+    load_test,
+    server_minute,
+    target,
+    write,
+)
 from tests.servers.postgres import Postgres
 
 
@@ -74,6 +85,7 @@ def filled(database: Engine) -> Engine:
     with for_writing(database).begin() as connection:
         connection.execute(insert(tables.alerts).values(fingerprint="f", starts_at=0.1, **alert))
         connection.execute(insert(tables.objectives).values(objective))
+        connection.execute(insert(tables.comparison_runs).values(load_test(START)))
         counts = dict.fromkeys(tables.COUNTED, 0.1)
         connection.execute(
             insert(tables.budgets).values(objective_id=7, identity="{}", labels="{}", start=0, subject="m", **counts)

@@ -18,7 +18,7 @@ from monitor.history.size import oldest, rows, size_bytes
 from monitor.history.store import Store
 from monitor.history.tables import Tier
 from monitor.history.upsert import Progress
-from tests.monitor.history.fleet import DAY, HOUR, START, server_minute, target, write
+from tests.monitor.history.fleet import DAY, HOUR, START, load_test, server_minute, target, write
 from tests.monitor.history.stored import rows as stored_rows
 
 KEEP = Retention(minutes=2 * DAY, hours=30 * DAY)
@@ -188,6 +188,15 @@ def test_events_and_series_go_with_the_days(database: Engine, store: Store) -> N
     with database.connect() as connection:
         assert set(connection.scalars(select(tables.series.c.server))) == {"s2"}, "it has rows yet"
         assert connection.scalars(select(tables.events.c.at)).all() == [START + 20 * DAY]
+
+
+def test_runs_of_load_tests_go_with_the_days(database: Engine) -> None:
+    with for_writing(database).begin() as connection:
+        connection.execute(tables.comparison_runs.insert(), [load_test(START), load_test(START + 15 * DAY)])
+    forget(database, Retention(DAY, 2 * DAY, 10 * DAY), START + 20 * DAY + HOUR)
+    with database.connect() as connection:
+        kept = connection.scalars(select(tables.comparison_runs.c.imported_at)).all()
+    assert kept == [START + 15 * DAY]
 
 
 _FIRED: dict[str, dict[str, float]] = {

@@ -1,0 +1,52 @@
+"""What guidellm writes as JSON: a benchmark for each rate or number of streams.
+
+`request_latency` is in seconds and what ends in `_ms` in milliseconds. Its times between tokens are means of a request,
+so they are not taken for those between tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from monitor.compare.imported.document import Document
+from monitor.compare.imported.run import Run, at_once, known, seconds
+from monitor.compare.model import Measure, Workload
+
+TOOL = "guidellm"
+MARK = "benchmarks"
+_MODEL = ("config.backend.model", "worker.backend_model", "args.model")
+
+
+def runs(document: Document) -> Iterator[Run]:
+    """Raises ForeignFile. A benchmark that completed nothing is no run."""
+    for benchmark in document.items("benchmarks"):
+        if benchmark.needed("metrics.request_totals.successful"):
+            yield _run(benchmark, benchmark.text(*_MODEL) or document.text("args.model"))
+
+
+def _run(of: Document, model: str) -> Run:
+    requests = of.needed(_path("requests_per_second", "mean"))
+    prompt, output = (_mean(of, f"{kind}_token_count") for kind in ("prompt", "output"))
+    measures = {
+        Measure.TOKENS: None if prompt is None or output is None else requests * (prompt + output),
+        Measure.OUTPUT_TOKENS: None if output is None else requests * output,
+        Measure.REQUESTS: requests,
+        Measure.TTFT_P50: seconds(_percentile(of, "time_to_first_token_ms", "p50")),
+        Measure.TTFT_P99: seconds(_percentile(of, "time_to_first_token_ms", "p99")),
+        Measure.E2E_P50: _percentile(of, "request_latency", "p50"),
+        Measure.E2E_P99: _percentile(of, "request_latency", "p99"),
+    }
+    running = at_once(of, requests, _mean(of, "request_latency"), _mean(of, "request_concurrency"))
+    return Run(TOOL, running, known(measures), Workload(prompt, output), model, of.number("start_time"))
+
+
+def _path(metric: str, what: str) -> str:
+    return f"metrics.{metric}.successful.{what}"
+
+
+def _mean(of: Document, metric: str) -> float | None:
+    return of.number(_path(metric, "mean"))
+
+
+def _percentile(of: Document, metric: str, which: str) -> float | None:
+    return of.number(_path(metric, f"percentiles.{which}"))
