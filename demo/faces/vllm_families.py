@@ -193,6 +193,7 @@ def _of_0_32(limits: Limits, engines: int) -> list[Row]:
 
 
 def _counted_0_32() -> list[Row]:
+    never = ("external_prefix_cache_queries", "external_prefix_cache_hits", "mm_cache_queries", "mm_cache_hits")
     return [
         *[_counter(f"estimated_{what}_per_gpu", _NEVER) for what in ("flops", "read_bytes", "write_bytes")],
         _gauge("num_requests_running", "running"),
@@ -205,41 +206,26 @@ def _counted_0_32() -> list[Row]:
         _gauge("kv_cache_usage_perc", "kv_usage"),
         _counter("prefix_cache_queries", "looked_up_tokens"),
         _counter("prefix_cache_hits", "found_tokens"),
-        *[
-            _counter(f"{cache}_cache_{what}", _NEVER)
-            for cache in ("external_prefix", "mm")
-            for what in ("queries", "hits")
-        ],
+        *[_counter(name, _NEVER) for name in never],
         _counter("num_preemptions", "preemptions"),
         _counter("prompt_tokens", "prompt_tokens"),
-        *_split(
-            "prompt_tokens_by_source",
-            "source",
-            local_compute="computed_tokens",
-            local_cache_hit="cached_tokens",
-            external_kv_transfer=_NEVER,
-        ),
+        *_split("prompt_tokens_by_source", "source", **_SOURCES),
         _counter("prompt_tokens_cached", "cached_tokens"),
-        *_split(
-            "prompt_tokens_cached_by_source",
-            "source",
-            device="found_tokens",
-            host=_NEVER,
-            p2p=_NEVER,
-            disk=_NEVER,
-            external_unspecified=_NEVER,
-        ),
+        *_split("prompt_tokens_cached_by_source", "source", **_CACHES),
         _counter("generation_tokens", "generated_tokens"),
-        *_split(
-            "request_success",
-            "finished_reason",
-            stop="finished_stop",
-            length="finished_length",
-            abort=_NEVER,
-            error="finished_error",
-            repetition=_NEVER,
-        ),
+        *_split("request_success", "finished_reason", **_ENDS),
     ]
+
+
+_SOURCES = {"local_compute": "computed_tokens", "local_cache_hit": "cached_tokens", "external_kv_transfer": _NEVER}
+_CACHES = {"device": "found_tokens", "host": _NEVER, "p2p": _NEVER, "disk": _NEVER, "external_unspecified": _NEVER}
+_ENDS = {
+    "stop": "finished_stop",
+    "length": "finished_length",
+    "abort": _NEVER,
+    "error": "finished_error",
+    "repetition": _NEVER,
+}
 
 
 def _distributions_0_32(limits: Limits) -> list[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
 
 from prometheus_client import Metric
@@ -24,9 +25,10 @@ class Shape:
     series: Mapping[Series, frozenset[tuple[str, ...]]]
 
 
-def families(body: str) -> list[Metric]:
+@lru_cache(maxsize=8)
+def families(body: str) -> tuple[Metric, ...]:
     """As prometheus_client reads them."""
-    return list(text_string_to_metric_families(body))
+    return tuple(text_string_to_metric_families(body))
 
 
 def shapes(body: str, *, free: frozenset[str] = FREE) -> dict[str, Shape]:
