@@ -86,6 +86,14 @@ def test_a_0_32_after_its_requests_is_as_recorded() -> None:
     hold(face, "0.32.0/A-2-after.prom")
 
 
+def test_families_stand_in_the_recorded_order() -> None:
+    face, (engine,) = faced("0.32.0", WITH_ADAPTERS)
+    ask_documents(face)
+    serve_adapters(engine)
+    recorded_page = (CAPTURES / "0.32.0" / "A-2-after.prom").read_text()
+    assert list(held.shapes(body(face, START + 300))) == list(held.shapes(recorded_page))
+
+
 def test_a_0_32_after_errors_is_as_recorded() -> None:
     face, (engine,) = faced("0.32.0", WITH_ADAPTERS)
     ask_documents(face)
@@ -272,6 +280,18 @@ def test_two_engines_count_apart_and_each_tells_the_blocks_of_both() -> None:
     assert held.values(shown, "vllm:generation_tokens_total", "engine") == {"0": 0, "1": 20}
     assert held.values(shown, "vllm:cache_config_info", "num_gpu_blocks") == {"320": 1}
     assert held.values(shown, "vllm:cache_config_info", "kv_cache_size_tokens") == {"5120": 1}
+
+
+def test_an_upgrade_may_rename_families() -> None:
+    engine = Scripted(LIMITS)
+    names = {"vllm:num_requests_running": "vllm:requests_running", "vllm:generation_tokens_total": "vllm:output_total"}
+    face = Vllm(Identity(MODEL, "0.32.0", START), [engine], renamed=names)
+    watched(face, [engine])
+    engine.begin(asked(1, 1))
+    shown = body(face, START + 60)
+    assert held.value(shown, "vllm:requests_running") == held.value(shown, "vllm:output_total") == 1
+    assert not any(name in held.shapes(shown) for name in ("vllm:num_requests_running", "vllm:generation_tokens"))
+    assert Sidecar(face, VLLM).read(START + 60).unmapped
 
 
 def test_unknown_releases_and_several_v0_engines_are_refused() -> None:
