@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards import parts, sql
+from dashboards import budgets, parts, sql
 from dashboards.model import (
     Annotation,
     Colour,
@@ -31,8 +31,6 @@ _WELL = {end: _ELSEWHERE.format("prefill", f"requests_finished_{end}") for end i
 _JOULES = "sum(coalesce(energy_joules, power_watts * covered_seconds))"
 _KWH = f"{_JOULES} / 3600000"
 _GPU_HOURS = "sum(covered_seconds) / 3600"
-_LONGEST_STEP = 36 * 3600
-"""More than from one day to the next. Of a window in which nothing is known there is no row, so no null either."""
 _WINDOWS = "A window shows once it is over and ten minutes have passed."
 _ALL_GPUS = "Of all GPUs of the history, whatever framework and model are chosen."
 
@@ -48,7 +46,7 @@ def _lines(title: str, description: str, unit: Unit, query: SqlQuery, width: int
         height=9,
         minimum=0,
         maximum=1 if unit is Unit.RATIO else None,
-        longest_step=_LONGEST_STEP,
+        longest_step=sql.LONGEST_STEP,
         looks=parts.FRAMEWORK_LOOKS if width < 12 else (),
     )
 
@@ -148,7 +146,7 @@ def _slowest() -> TimeSeries:
         unit=Unit.SECONDS,
         queries=(sql.united(pieces),),
         looks=(Look("^at least$", line=Line.DOTTED), Look("^at most$", line=Line.DOTTED)),
-        longest_step=_LONGEST_STEP,
+        longest_step=sql.LONGEST_STEP,
         width=12,
         height=9,
         minimum=0,
@@ -329,6 +327,7 @@ _CHOICES = (
     Variable("step", "Windows of", options=(("a day", "day"), ("an hour", "hour")), single=True),
     Variable("framework", "Framework", sql.names("framework")),
     Variable("model", "Model", sql.names("model")),
+    budgets.CHOICE,
     Variable("price", "Price of a GPU-hour", options=(("not chosen", "0"), *_PRICES), single=True),
 )
 
@@ -337,8 +336,8 @@ def dashboard() -> Dashboard:
     return Dashboard(
         uid=parts.HISTORY,
         title="inferwatch / History",
-        description="Months of latency, tokens, KV cache, energy and cost, from the history's database. In the first "
-        "days choose windows of an hour: a day shows once it is over.",
+        description="Months of error budgets, latency, tokens, KV cache, energy and cost, from the history's database. "
+        "In the first days choose windows of an hour: a day shows once it is over.",
         variables=_CHOICES,
         annotations=(
             _mark("Restarts", "restart", "restarted", Colour.PINK),
@@ -346,6 +345,7 @@ def dashboard() -> Dashboard:
         ),
         rows=(
             Row("In all", _IN_ALL),
+            budgets.ROW,
             Row("Latency", _LATENCY),
             Row("Work", _WORK),
             Row("Servers", _SERVERS),

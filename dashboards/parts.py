@@ -143,6 +143,7 @@ REASON_LOOKS = (
 NONE_IS_GOOD = (Threshold(None, GOOD), Threshold(1, BAD))
 NONE_IS_BEST = (Threshold(None, GOOD), Threshold(1, WARNING))
 FULL = (Threshold(None, GOOD), Threshold(0.85, WARNING), Threshold(0.95, BAD))
+BUDGET = (Threshold(None, BAD), Threshold(0, WARNING), Threshold(0.25, GOOD))
 UP_OR_DOWN = (Shown(1, "up", GOOD), Shown(0, "down", BAD), Shown(None, "no data", NEUTRAL))
 
 

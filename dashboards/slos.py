@@ -29,7 +29,6 @@ from dashboards.objectives import recorded, states
 
 _CHOSEN = promql.matching("slo", "$slo")
 _WHO = "{{slo}} {{model}} {{role}}"
-_LEFT = (Threshold(None, BAD), Threshold(0, WARNING), Threshold(0.25, GOOD))
 _FIVE_MINUTES = "300"
 
 
@@ -81,10 +80,10 @@ _NOW = (
         title="Error budget left",
         description="As if the time that is shown were the objective's window: bad of judged requests by what may be "
         "bad. Below zero it is overspent. Minutes without any server are not in it: they are counted beside. The "
-        "budget that counts is kept in the history.",
+        "budget that counts, day by day, is on the dashboard of the history.",
         unit=Unit.RATIO,
         queries=(Query(_BUDGET_LEFT, _WHO),),
-        thresholds=_LEFT,
+        thresholds=parts.BUDGET,
         decimals=1,
         maximum=1,
         width=12,

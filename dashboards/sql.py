@@ -12,6 +12,8 @@ from dashboards.model import SqlQuery
 
 ENGINES, SERVERS, GPUS = (f"{kind}_${{step:raw}}_view" for kind in ("engine", "server", "gpu"))
 """Of days or hours, as is chosen."""
+LONGEST_STEP = 36 * 3600
+"""More than from one day to the next. Of a window in which nothing is known there is no row, so no null either."""
 _NONE_YET = "nothing yet"
 _CHOSEN = "framework IN (${framework:sqlstring}) AND model IN (${model:sqlstring})"
 
@@ -73,9 +75,8 @@ def per(above: str, its_view: str, below: str, name: str) -> SqlQuery:
     ])  # fmt: skip
 
 
-def names(column: str) -> str:
+def names(column: str, views: Sequence[str] = ("engine_day_view", "engine_hour_view")) -> str:
     """What there is to choose from; one word that fits nothing as long as there is nothing: `IN ()` is no SQL."""
-    views = [f"engine_{step}_view" for step in ("day", "hour")]
     known = [f"SELECT {column} FROM {view} WHERE {column} IS NOT NULL" for view in views]  # noqa: S608
     neither = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {view})" for view in views)  # noqa: S608
     return "\nUNION ".join([*known, f"SELECT '{_NONE_YET}' WHERE {neither}"]) + "\nORDER BY 1"

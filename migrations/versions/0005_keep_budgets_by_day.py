@@ -22,8 +22,8 @@ _JUDGED = """
 """Counts as the objective takes them, from expressions of each. Requests that had vanished may turn up on another day:
 none are less than unknown."""
 _ABOUT = """
-    {time} AS time, r.start, r.slo, r.objective, r.window_days, r.indicator, r.subject, {labels} AS labels,
-    r.objective_id, {definition} AS definition
+    {time} AS time, r.start, r.slo, r.objective, r.window_days, r.indicator, r.counts_outage, r.subject,
+    {labels} AS labels, r.objective_id, {definition} AS definition
 """
 
 
@@ -56,19 +56,19 @@ def _bad_ratio(failed: str) -> str:
 
 
 _KEY = "b.objective_id, b.identity, b.labels, b.subject"
-_WHAT = "o.objective, o.window_days, o.indicator, o.definition, o.name"
+_WHAT = "o.objective, o.window_days, o.indicator, o.counts_outage, o.definition, o.name"
 _FROM = "FROM budgets b JOIN objectives o ON o.id = b.objective_id"
-_SETTINGS = "o.unknown, o.counts_outage, o.until"
+_SETTINGS = "o.unknown, o.until"
 _RATIOS = {"bad_ratio": _bad_ratio("failed"), "bad_ratio_certain": _bad_ratio("certainly_failed")}
 _LEFT = {"budget_left": "bad_ratio", "budget_left_certain": "bad_ratio_certain"}
 
 
-def _create(name: str, rows: str, *, with_budget: bool) -> None:
+def _create(name: str, rows: str, *more: str, with_budget: bool) -> None:
     columns = [*_COUNTS, "judged", "failed", "certainly_failed", "outage_judged"]
     shown = [*(f"r.{column}" for column in columns), *(f"{ratio} AS {of}" for of, ratio in _RATIOS.items())]
     if with_budget:
         shown += [f"1 - ({_RATIOS[ratio]}) / (1 - r.objective) AS {of}" for of, ratio in _LEFT.items()]
-    listed = ",\n".join([_about(), *shown])
+    listed = ",\n".join([_about(), *more, *shown])
     op.execute(f"CREATE VIEW {name} AS SELECT {listed}\nFROM ({rows}) r")
 
 
@@ -105,7 +105,9 @@ def _make_views() -> None:
         f"SELECT {_KEY}, {start} AS start, {_WHAT} AS slo, {_summed('b', f'{seconds} / 60.0')} {_FROM}\n"
         f"GROUP BY {_KEY}, {start}, {end}, {_WHAT}, {_SETTINGS}"
     )
-    _create("budget_month_view", months, with_budget=True)
+    named = "to_char(to_timestamp(r.start) AT TIME ZONE 'UTC', 'YYYY-MM')"
+    named = named if _is_postgres() else "strftime('%Y-%m', r.start, 'unixepoch')"
+    _create("budget_month_view", months, f"{named} AS month", with_budget=True)
 
 
 def upgrade() -> None:

@@ -17,12 +17,18 @@ from monitor.history.database import open_database, sqlite_url, upgrade
 from tests.dashboards.panels import JSON, panels
 from tests.dashboards.previews import months
 from tests.dashboards.previews.grafana_sql import Chosen, answer, dialect, expanded, rows
-from tests.dashboards.previews.months import AWAY, DAY, DAYS, HOUR, SERVERS, START, UNTIL, UPGRADED
+from tests.dashboards.previews.months import AWAY, DAY, DAYS, HOUR, OUT, SERVERS, START, UNTIL, UPGRADED
 from tests.servers.postgres import Postgres
 
 PANELS = {panel.title: panel for panel in dashboard().panels()}
 FRAMEWORKS = ("vllm", "sglang", "lmdeploy", "tensorrt_llm")
-CHOSEN: Chosen = {"step": "day", "framework": FRAMEWORKS, "model": ("llama",), "price": "2.5"}
+CHOSEN: Chosen = {
+    "step": "day",
+    "framework": FRAMEWORKS,
+    "model": ("llama",),
+    "price": "2.5",
+    "slo": ("first-token", "available"),
+}
 QUERIES = [(title, number) for title, panel in PANELS.items() for number in range(len(panel.queries))]
 
 
@@ -203,7 +209,59 @@ def test_without_a_price_nothing_costs_anything_known(history: Engine) -> None:
 
 
 def test_servers_were_up_for_a_share_of_the_time(history: Engine) -> None:
-    assert asked(history, "Servers were up") == [{"of the time": pytest.approx(1.0)}]
+    """8 minutes on 27 days of five servers, and 90 in which one was down."""
+    assert asked(history, "Servers were up") == [{"of the time": pytest.approx(1080 / 1170)}]
+
+
+def test_the_budget_is_that_of_the_window_which_ends_with_the_day(history: Engine) -> None:
+    """5 % may be slower than a second. The batch server: 5 of 100 on the first day; 112 of 2,700 in all."""
+    found = asked(history, "Error budget left")
+    assert value(found, "first-token lmdeploy", 0) == pytest.approx(0, abs=1e-9)
+    assert value(found, "first-token lmdeploy", 27) == pytest.approx(1 - (112 / 2700) / 0.05)
+    assert value(found, "first-token sglang", 27) == 1
+
+
+def test_an_outage_spends_the_budget_by_its_minutes(history: Engine) -> None:
+    """90 of the minutes of 30 days, of which 0.5 % may be bad; of its own day they are 1 in 16."""
+    assert value(asked(history, "Error budget left"), "available lmdeploy", OUT) == pytest.approx(
+        1 - 90 / 43_200 / 0.005
+    )
+    assert value(asked(history, "Bad share of each day"), "available lmdeploy", OUT) == pytest.approx(1 / 16)
+    outages = asked(history, "Minutes of outage")
+    assert value(outages, "available lmdeploy", OUT) == 90
+    assert sum(row["Value"] for row in outages) == 90
+    assert {row["metric"] for row in outages} == {f"available {framework}" for framework in FRAMEWORKS}
+
+
+def test_beside_the_bad_share_stands_what_may_be_bad(history: Engine) -> None:
+    found = asked(history, "Bad share of each day")
+    assert value(found, "first-token lmdeploy", 0) == pytest.approx(0.05)
+    assert value(found, "first-token may be bad", 0) == pytest.approx(0.05)
+    assert value(found, "available may be bad", 0) == pytest.approx(0.005)
+
+
+def test_a_month_is_told_as_a_report_tells_it(history: Engine) -> None:
+    """28 days are judged; the least that is left comes first."""
+    found = asked(history, "Months")
+    assert {row["month"] for row in found} == {"2026-12"}
+    told = {(row["slo"], row["subject"]): row for row in found}
+    batch = told["available", "lmdeploy"]
+    assert batch["budget_left"] == pytest.approx(1 - 90 / (28 * 1440) / 0.005)
+    assert (batch["minutes_outage"], batch["minutes_unknown"]) == (90, 28 * 1440 - 27 * 8 - 90)
+    assert told["first-token", "lmdeploy"]["judged"] == 27 * 8 * 100
+    assert [row["budget_left"] for row in found] == sorted(row["budget_left"] for row in found)
+
+
+def test_the_newest_budgets_are_those_of_the_last_day(history: Engine) -> None:
+    found = asked(history, "Budgets at the end of the newest day")
+    assert len(found) == 2 * len(FRAMEWORKS)
+    assert (found[0]["slo"], found[0]["subject"]) == ("first-token", "lmdeploy")
+    assert found[0]["budget_left"] == pytest.approx(1 - (112 / 2700) / 0.05)
+
+
+def test_an_objective_that_is_not_chosen_is_left_out(history: Engine) -> None:
+    found = asked(history, "Error budget left", slo=("available",))
+    assert {row["metric"].split()[0] for row in found} == {"available"}
 
 
 def test_changes_come_newest_first_with_what_was_and_what_is(history: Engine) -> None:
@@ -281,5 +339,5 @@ def test_every_column_of_a_table_is_in_its_answer(history: Engine) -> None:
 def test_every_view_and_column_that_is_named_is_one_of_the_documented() -> None:
     documented = (Path(__file__).parents[2] / "docs" / "sql.md").read_text()
     for panel in PANELS.values():
-        for view in re.findall(r"FROM (\w+_)\$\{step:raw\}_view", sql(panel).postgres):
-            assert f"`{view}day_view`" in documented
+        for view in re.findall(r"FROM (\w+(?:\$\{step:raw\})?\w*)_view", sql(panel).postgres):
+            assert f"`{view.replace('${step:raw}', 'day')}_view`" in documented

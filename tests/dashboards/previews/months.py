@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Engine
 
+from alerts.slo.spec import Slo
 from exporters.histogram import Histogram
 from exporters.observation import Labels, labels
 from exporters.schema import E2E, ITL, QUEUE, TTFT
+from monitor.evaluate.daily import Daily
+from monitor.evaluate.objectives import Objectives
 from monitor.history.columns import COLUMNS
 from monitor.history.database import upgrade
 from monitor.history.minutes import Event, Mean, Minute, Window
@@ -29,6 +33,9 @@ MINUTES = 8
 """That there are of each day."""
 AWAY = 9
 """The day on which the monitor did not run."""
+OUT, OUT_MINUTES = 12, 90
+"""The day on which the batch server was down for so long, beside the minutes that there are of it."""
+FIRST_TOKEN = {"latency": {"phase": "ttft", "below": 1.0}}
 WEEKEND = 0.5
 """So much of a working day's load."""
 
@@ -88,8 +95,30 @@ def fill(database: Engine) -> None:
         if day != AWAY:
             windows = [_minute_at(day, START + day * DAY + n * DAY // MINUTES) for n in range(MINUTES)]
             store.write_windows(windows, list(_upgrades()) if day == UPGRADED else [], Progress("test", 0, 0))
+    store.write_windows([_outage_at(minute) for minute in range(OUT_MINUTES)], [], Progress("test", 0, 0))
     while roll_up(database, UNTIL + HOUR):
         pass
+    judged = Daily(database, _objectives())
+    for _ in range(2):
+        judged.turn(lambda: False)
+
+
+def _outage_at(minute: int) -> Window:
+    """Of the one server of its framework."""
+    target = _minute()
+    target.gauges["llm_up", ""] = _mean(0.0)
+    target.first_seen = target.last_seen = None
+    return Window(START + OUT * DAY + 60 + 60 * minute, {labels(_target(SERVERS[3])): target})
+
+
+def _objectives() -> Objectives:
+    found = Objectives(())
+    shared: dict[str, Any] = {"window": 30 * DAY, "group_by": ["framework"]}
+    found.slos = [
+        Slo.model_validate({"name": "first-token", "objective": "95%", "indicator": FIRST_TOKEN} | shared),
+        Slo.model_validate({"name": "available", "objective": "99.5%", "indicator": {"availability": {}}} | shared),
+    ]
+    return found
 
 
 def fill_apart(database: Engine) -> None:

@@ -40,6 +40,7 @@ _MONTH = "Preview: a month of a made-up fleet, eight minutes of each day."
 _CHOSEN = {"server": {"one_server": ["vllm"], "one_node": [recorded.NODE]}}
 _OF_HISTORY = {
     "step": "day", "framework": tuple({s.framework for s in months.SERVERS}), "model": ("llama",), "price": "2.5",
+    "slo": ("first-token", "available"),
 }  # fmt: skip
 
 

@@ -149,6 +149,7 @@ def test_a_month_is_one_of_the_calendar_up_to_the_last_day_that_was_judged(datab
         day(database, number, good=99, bad=1, certainly_bad=1)
     november, december = rows(database, "budget_month_view")
     assert (november["start"], december["start"]) == (START - 30 * DAY, START)
+    assert (november["month"], december["month"]) == ("2026-11", "2026-12")
     assert (november["minutes"], november["minutes_unknown"]) == (30 * 1440, 29 * 1440)
     assert november["bad_ratio"] == pytest.approx(144 / (30 * 1440))
     assert (december["minutes"], december["minutes_unknown"]) == (10 * 1440, 7 * 1440)
