@@ -12,6 +12,7 @@ from demo.faces.trtllm_serve_iterations import Iterations
 
 GPU_BYTES = 76_665_782_272
 """Of the whole device, whoever took it."""
+_HOLE = "\0"
 
 
 class Records:
@@ -30,9 +31,9 @@ class Records:
         generating, more = divmod(run.generated_tokens - run.first_tokens, run.count)
         yield self._text(run, generating + more, _moment(run, 0), is_first=True, is_last=not last)
         if last > 1:
-            between = self._text(run, generating, {"iter": "%d", "timestamp": "%s"})
+            before, between, after = self._text(run, generating, {"iter": _HOLE, "timestamp": _HOLE}).split(_HOLE)
             for place in range(1, last):
-                yield between % (run.number + place, _timestamp(run, place))
+                yield f"{before}{run.number + place}{between}{_timestamp(run, place)}{after}"
         if last:
             yield self._text(run, generating, _moment(run, last), is_last=True)
 
