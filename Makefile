@@ -38,8 +38,9 @@ bench: setup ## Run the benchmarks
 conformance: setup ## Hold a table to the metrics that a release declares (FRAMEWORK=vllm RELEASE=0.33.0)
 	.venv/bin/python -m conformance $(FRAMEWORK) $(RELEASE) $(ARGS)
 
-generate: setup ## Write the generated rules, dashboards and reference pages
+generate: setup ## Write the generated rules, dashboards, reference pages and the table of fidelity
 	.venv/bin/python -m inferwatch.generate
+	.venv/bin/python -m inferwatch.reference.fidelity
 
 lock: setup ## Write the lock files anew (ARGS="--upgrade" for newer versions)
 	$(UV_COMPILE) $(ARGS) $(RUN_INPUT) --group dev --output-file requirements/dev.txt

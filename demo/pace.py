@@ -1,4 +1,4 @@
-"""How fast each framework is: a small model, calibrated to the reference table of `demo.fidelity`. It is no physics."""
+"""How fast each framework is: a small model, calibrated to the reference estimates. It is no physics."""
 
 from __future__ import annotations
 
@@ -52,12 +52,49 @@ _DELAY_TOKENS = 512
 _KV_TOKEN = 17e-9
 """57,344 bytes for each token of Qwen2.5-7B (28 layers, 4 KV heads of 128, BF16), read at 3.35 TB/s."""
 
+
+def _decode(one: float, sixteen: float, sixty_four: float, hundred_and_twenty_eight: float) -> Curve:
+    """Of milliseconds."""
+    steps = one, sixteen, sixty_four, hundred_and_twenty_eight
+    return Curve([(n, step / 1000) for n, step in zip((1, 16, 64, 128), steps, strict=True)])
+
+
+def _delay(sixteen: float, sixty_four: float, hundred_and_twenty_eight: float) -> Curve:
+    """With more at once than in the reference it is as with most there."""
+    points = (1, 0.03), (16, sixteen), (64, sixty_four), (128, hundred_and_twenty_eight)
+    return Curve([*points, (256, hundred_and_twenty_eight)])
+
+
 VLLM = Pace(
-    decode=Curve(((1, 0.0028), (16, 0.0032), (64, 0.0056), (128, 0.0073))),
+    decode=_decode(2.36, 2.62, 6.26, 8.13),
+    delay=_delay(0.718, 1.306, 3.034),
     kv_token=_KV_TOKEN,
     prefill=25e-6,
     prefill_step=0.002,
     is_mixed=True,
-    delay=Curve(((1, 0.03), (16, 0.68), (64, 1.24), (128, 2.8), (256, 2.8))),
 )
-PACES = {"vllm": VLLM, "sglang": VLLM, "lmdeploy": VLLM, "tensorrt_llm": VLLM}
+SGLANG = Pace(
+    decode=_decode(1.98, 2.20, 4.71, 5.12),
+    delay=_delay(0.661, 1.052, 2.082),
+    kv_token=_KV_TOKEN,
+    prefill=22e-6,
+    prefill_step=0.002,
+    is_mixed=False,
+)
+LMDEPLOY = Pace(
+    decode=_decode(1.83, 2.04, 5.65, 8.89),
+    delay=_delay(0.619, 1.262, 2.847),
+    kv_token=_KV_TOKEN,
+    prefill=24e-6,
+    prefill_step=0.002,
+    is_mixed=False,
+)
+TENSORRT_LLM = Pace(
+    decode=_decode(1.77, 1.97, 4.63, 7.76),
+    delay=_delay(0.568, 0.904, 2.279),
+    kv_token=_KV_TOKEN,
+    prefill=20e-6,
+    prefill_step=0.0015,
+    is_mixed=True,
+)
+PACES = {"vllm": VLLM, "sglang": SGLANG, "lmdeploy": LMDEPLOY, "tensorrt_llm": TENSORRT_LLM}
