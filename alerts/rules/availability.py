@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from alerts import promql
-from alerts.burn import SLICE
+from alerts.rules import rises
 from alerts.rules.model import Recording
-from alerts.rules.scope import RECENT, Scope
+from alerts.rules.scope import Scope
 
 _FINISHED, _REJECTED, _UNFINISHED = (
     "llm_requests_finished_total", "llm_requests_rejected_total", "llm_requests_unfinished",
@@ -15,7 +15,7 @@ GOOD, BAD, UNKNOWN = ("stop", "length"), ("error",), ("unknown",)
 
 
 def availability_rules(scope: Scope) -> list[Recording]:
-    rejected = scope.increase(_REJECTED, by=("reason",))
+    rejected = _ended(scope, _REJECTED)
     known = [_finished(scope, *GOOD, *BAD), rejected]
     bad = _added(scope, [_finished(scope, *BAD), rejected])
     unknown = [_finished(scope, *UNKNOWN), _vanished(scope)]
@@ -23,7 +23,7 @@ def availability_rules(scope: Scope) -> list[Recording]:
     if scope.slo.unknown == "exclude":
         total = scope.counted("total", _added(scope, known))
         return [total, scope.counted("bad", scope.or_none(bad)), unknown_rule]
-    of_unknown = scope.or_none(scope.recorded("unknown", RECENT))
+    of_unknown = scope.or_none(scope.counts("unknown"))
     return [
         scope.counted("total", _added(scope, [*known, *unknown])),
         unknown_rule,
@@ -32,15 +32,17 @@ def availability_rules(scope: Scope) -> list[Recording]:
 
 
 def _finished(scope: Scope, *reasons: str) -> str:
-    return scope.increase(_FINISHED, promql.one_of("reason", reasons), by=("reason",))
+    return _ended(scope, _FINISHED, promql.one_of("reason", reasons))
+
+
+def _ended(scope: Scope, name: str, *more: promql.Matcher) -> str:
+    """Some servers show a reason once it has occurred."""
+    return rises.increase(scope, name, *more, witness=_FINISHED, by=("reason",), begins_at_zero=True)
 
 
 def _vanished(scope: Scope) -> str:
     """May fall: what still waits for its first token makes it too small for a while, and later sums even that out."""
-    rise = promql.call("delta", promql.raw(scope.metric(_UNFINISHED), SLICE))
-    restarts = promql.call("resets", promql.raw(scope.metric(_FINISHED), SLICE))
-    restarted = promql.binary(promql.aggregate("sum", scope.engine, restarts), ">", "0")
-    return promql.binary(promql.aggregate("max", scope.engine, rise), "unless", restarted, on=scope.engine)
+    return rises.change(scope, _UNFINISHED, witness=_FINISHED)
 
 
 def _added(scope: Scope, parts: list[str]) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 from alerts import promql
 from alerts.burn import HOUR, MINUTE, SLICE, BurnWindow, duration
 from alerts.rules.model import Recording
 from alerts.rules.scope import HELD_SECONDS, PIECE, RECENT, Scope, within
+
+_SURE = Decimal("0.9")
+"""Of an increase over five minutes: of scrapes every 30 seconds the first and the last are 270 apart at least."""
 
 
 def lengths(found: Iterable[BurnWindow]) -> list[int]:
@@ -15,19 +19,16 @@ def lengths(found: Iterable[BurnWindow]) -> list[int]:
 
 
 def sum_rules(scope: Scope, kinds: Iterable[str], found: Iterable[int]) -> list[Recording]:
-    """Counts of whole windows: sums of pieces, so that each request weighs the same. Belong into a group of their own.
+    """Counts of whole windows: sums of pieces, so that each request weighs the same. Belong into the group of these.
 
     Evaluated once in five minutes, together: each sum holds exactly as many pieces as the window is long.
     """
-    kinds, found = list(kinds), list(found)
-    pieces = [scope.rule(kind, PIECE, scope.recorded(kind, RECENT)) for kind in kinds]
-    sums = [
+    lengths = [seconds for seconds in found if seconds > SLICE]
+    return [
         scope.rule(kind, duration(seconds), promql.over_time("sum", scope.recorded(kind, PIECE), within(seconds)))
         for kind in kinds
-        for seconds in found
-        if seconds > SLICE
+        for seconds in lengths
     ]
-    return [*pieces, *sums]
 
 
 def ratio_rule(scope: Scope, kind: str, seconds: int) -> Recording:
@@ -40,10 +41,17 @@ def ratio_rule(scope: Scope, kind: str, seconds: int) -> Recording:
 
 def count_over(scope: Scope, kind: str, seconds: int) -> str:
     """Sums of windows may be five minutes old: short ones are at least what the last five minutes add up to."""
-    if seconds > HOUR:
-        return held(scope, kind, seconds)
     recent = scope.recorded(kind, RECENT)
-    return recent if seconds == SLICE else promql.larger(held(scope, kind, seconds), recent)
+    if seconds == SLICE:
+        return recent
+    summed = held(scope, kind, seconds)
+    return summed if seconds > HOUR else promql.larger(summed, _surely(scope, kind, recent))
+
+
+def _surely(scope: Scope, kind: str, recent: str) -> str:
+    """Minutes are counted, and requests reckoned up to the ends of their window: a burst may come out too large."""
+    is_of_minutes = kind == "outage" or scope.slo.indicator.slices is not None
+    return recent if is_of_minutes else promql.binary(recent, "*", promql.number(_SURE))
 
 
 def held(scope: Scope, kind: str, seconds: int) -> str:

@@ -86,13 +86,13 @@ def test_one_bad_request_at_night_is_too_few_to_say(tmp_path: Path) -> None:
 
 def test_a_burst_weighs_as_much_as_its_requests(tmp_path: Path) -> None:
     # Eleven slices of 10 requests, and one of 10,000 with 500 errors: 500 of 10,110, where ratios would average 0.42 %.
-    stop = counter((25, 2), (5, 1900), (30, 2))
-    burst = Engine().finished(stop=stop, error=counter((25, 0), (5, 100), (30, 0)))
+    stop = counter((30, 2), (5, 1900), (30, 2))
+    burst = Engine().finished(stop=stop, error=counter((30, 0), (5, 100), (30, 0)))
     labels = 'inferwatch:slo_{}:1h{{slo="chat",model="m",role="unified"}}'
     asked = {
-        (60, "inferwatch:slo_bad:1h"): {labels.format("bad"): 500.0},
-        (60, "inferwatch:slo_total:1h"): {labels.format("total"): 10110.0},
-        (61, "inferwatch:slo_bad_ratio:1h > 0.0494 < 0.0495"): {labels.format("bad_ratio"): 500 / 10110},
+        (65, "inferwatch:slo_bad:1h"): {labels.format("bad"): 500.0},
+        (65, "inferwatch:slo_total:1h"): {labels.format("total"): 10110.0},
+        (66, "inferwatch:slo_bad_ratio:1h > 0.0494 < 0.0495"): {labels.format("bad_ratio"): 500 / 10110},
     }
     expect(tmp_path, rules(tmp_path), burst, asked)
 
@@ -176,16 +176,16 @@ def test_models_are_judged_apart(tmp_path: Path) -> None:
 
 def test_a_request_that_passes_a_prefill_and_a_decode_server_counts_once_on_each(tmp_path: Path) -> None:
     a, b = Engine(role="prefill"), Engine(server="s2", role="decode")
-    series = requests((60, 0), engine=a) | requests((60, 0), engine=b)
+    series = requests((65, 0), engine=a) | requests((65, 0), engine=b)
     name = 'inferwatch:slo_total:1h{{slo="chat",model="m",role="{}"}}'
-    asked = {(60, "inferwatch:slo_total:1h"): {name.format("prefill"): 6000.0, name.format("decode"): 6000.0}}
+    asked = {(65, "inferwatch:slo_total:1h"): {name.format("prefill"): 6000.0, name.format("decode"): 6000.0}}
     expect(tmp_path, rules(tmp_path), series, asked)
 
 
 def test_two_scrapes_of_one_sidecar_count_once(tmp_path: Path) -> None:
-    once = requests((60, 10))
+    once = requests((65, 10))
     twice = {k.replace("{", f'{{instance="{i}",'): v for i in "ab" for k, v in once.items()}
-    asked = {(60, "sum(inferwatch:slo_total:1h)"): {"{}": 6000.0}, (60, "sum(inferwatch:slo_bad:1h)"): {"{}": 600.0}}
+    asked = {(65, "sum(inferwatch:slo_total:1h)"): {"{}": 6000.0}, (65, "sum(inferwatch:slo_bad:1h)"): {"{}": 600.0}}
     expect(tmp_path, rules(tmp_path), twice, asked)
 
 
@@ -205,10 +205,10 @@ def test_servers_of_one_name_in_two_clusters_are_two_where_their_label_is_declar
 
 def test_rejected_requests_are_bad_and_aborted_ones_are_on_neither_side(tmp_path: Path) -> None:
     engine = Engine()
-    series = engine.finished(stop=counter((60, 80)), abort=counter((60, 50))) | engine.series(
-        "llm_requests_rejected_total", counter((60, 20)), reason="queue_full"
+    series = engine.finished(stop=counter((65, 80)), abort=counter((65, 50))) | engine.series(
+        "llm_requests_rejected_total", counter((65, 20)), reason="queue_full"
     )
-    asked = {(60, "sum(inferwatch:slo_total:1h)"): {"{}": 6000.0}, (60, "sum(inferwatch:slo_bad:1h)"): {"{}": 1200.0}}
+    asked = {(65, "sum(inferwatch:slo_total:1h)"): {"{}": 6000.0}, (65, "sum(inferwatch:slo_bad:1h)"): {"{}": 1200.0}}
     expect(tmp_path, rules(tmp_path), series, asked)
 
 
@@ -218,12 +218,12 @@ def test_requests_that_nobody_can_judge_are_left_out_or_bad(
 ) -> None:
     engine = Engine("lmdeploy")
     # 10 a minute end in a counter that mixes failures and cancellations, 20 vanish.
-    series = engine.finished(stop=counter((60, 100)), unknown=counter((60, 10)))
-    series |= engine.series("llm_requests_unfinished", counter((60, 20)))
+    series = engine.finished(stop=counter((65, 100)), unknown=counter((65, 10)))
+    series |= engine.series("llm_requests_unfinished", counter((65, 20)))
     asked = {
-        (60, "sum(inferwatch:slo_total:1h)"): {"{}": total},
-        (60, "sum(inferwatch:slo_bad:1h)"): {"{}": bad},
-        (60, "sum(inferwatch:slo_unknown:1h)"): {"{}": 1800.0},
+        (65, "sum(inferwatch:slo_total:1h)"): {"{}": total},
+        (65, "sum(inferwatch:slo_bad:1h)"): {"{}": bad},
+        (65, "sum(inferwatch:slo_unknown:1h)"): {"{}": 1800.0},
     }
     expect(tmp_path, rules(tmp_path, unknown=choice), series, asked)
 

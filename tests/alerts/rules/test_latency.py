@@ -59,8 +59,8 @@ def test_vllm_knows_at_half_a_second(tmp_path: Path) -> None:
 
 def test_each_server_of_a_fleet_is_judged_by_its_own_bounds(tmp_path: Path) -> None:
     a, b = Engine("vllm"), Engine("sglang", server="s2")
-    series = a.latencies("ttft", [(60, {0.51: 100})]) | b.latencies("ttft", [(60, {0.61: 30, 0.41: 70})])
-    asked = {(60, "sum(inferwatch:slo_certain:1h)"): {"{}": 6000.0 + 1800.0}}
+    series = a.latencies("ttft", [(65, {0.51: 100})]) | b.latencies("ttft", [(65, {0.61: 30, 0.41: 70})])
+    asked = {(65, "sum(inferwatch:slo_certain:1h)"): {"{}": 6000.0 + 1800.0}}
     expect(tmp_path, rules(tmp_path, "0.5s"), series, asked)
 
 
@@ -68,14 +68,14 @@ def test_each_server_of_a_fleet_is_judged_by_its_own_bounds(tmp_path: Path) -> N
 def test_overflow_is_bad_for_certain_only_where_the_largest_bound_reaches_the_threshold(
     bounds: tuple[float, ...], certain: float, tmp_path: Path
 ) -> None:
-    series = Engine().latencies("ttft", [(60, {50.0: 100})], bounds)
-    expect(tmp_path, rules(tmp_path, "10s"), series, {(60, "sum(inferwatch:slo_certain:1h)"): {"{}": certain}})
+    series = Engine().latencies("ttft", [(65, {50.0: 100})], bounds)
+    expect(tmp_path, rules(tmp_path, "10s"), series, {(65, "sum(inferwatch:slo_certain:1h)"): {"{}": certain}})
 
 
 def test_bounds_of_the_users_own_that_are_off_the_grid_are_passed_over(tmp_path: Path) -> None:
     # 0.55 is on no grid, so its count is not exact there; 0.75 is the first that is.
-    series = Engine().latencies("ttft", [(60, {0.6: 50, 0.8: 50})], (0.5, 0.55, 0.75, 1.0))
-    expect(tmp_path, rules(tmp_path, "0.6s"), series, {(60, "sum(inferwatch:slo_certain:1h)"): {"{}": 3000.0}})
+    series = Engine().latencies("ttft", [(65, {0.6: 50, 0.8: 50})], (0.5, 0.55, 0.75, 1.0))
+    expect(tmp_path, rules(tmp_path, "0.6s"), series, {(65, "sum(inferwatch:slo_certain:1h)"): {"{}": 3000.0}})
 
 
 def test_a_crash_in_the_middle_of_a_bad_hour_does_not_resolve_the_page(tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_few_slow_requests_are_too_few_to_say(tmp_path: Path) -> None:
 
 
 def test_both_spellings_of_a_bound_are_the_same_bound(tmp_path: Path) -> None:
-    series = Engine().latencies("ttft", [(60, {0.2: 90, 3.0: 10})])
+    series = Engine().latencies("ttft", [(65, {0.2: 90, 3.0: 10})])
     for spelled in (series, {k.replace('.0"', '"') if "_bucket" in k else k: v for k, v in series.items()}):
         asked = {
-            (60, "sum(inferwatch:slo_bad:1h)"): {"{}": 600.0},
-            (60, "sum(inferwatch:slo_certain:1h)"): {"{}": 600.0},
+            (65, "sum(inferwatch:slo_bad:1h)"): {"{}": 600.0},
+            (65, "sum(inferwatch:slo_certain:1h)"): {"{}": 600.0},
         }
         expect(tmp_path, rules(tmp_path), spelled, asked)
 
@@ -129,13 +129,13 @@ def test_requests_that_queued_before_lmdeploys_clock_are_unknown(
     choice: str, total: float, bad: float, unknown: float, tmp_path: Path
 ) -> None:
     engine = Engine("lmdeploy")
-    series = engine.latencies("ttft", [(60, {0.2: 90, 3.0: 10})])
-    # Requests wait until minute 29: with the 5 minutes that look back, six slices of an hour.
-    series |= engine.series("llm_requests_waiting_api", gauge((29, 3), (31, 0)))
+    series = engine.latencies("ttft", [(65, {0.2: 90, 3.0: 10})])
+    # Requests wait until minute 34: in six of the twelve pieces that end at the minutes 10 to 65.
+    series |= engine.series("llm_requests_waiting_api", gauge((34, 3), (31, 0)))
     asked = {
-        (60, "sum(inferwatch:slo_total:1h)"): {"{}": total},
-        (60, "sum(inferwatch:slo_bad:1h)"): {"{}": bad},
-        (60, "sum(inferwatch:slo_unknown:1h)"): {"{}": unknown},
+        (65, "sum(inferwatch:slo_total:1h)"): {"{}": total},
+        (65, "sum(inferwatch:slo_bad:1h)"): {"{}": bad},
+        (65, "sum(inferwatch:slo_unknown:1h)"): {"{}": unknown},
     }
     expect(tmp_path, rules(tmp_path, unknown=choice), series, asked)
 
@@ -149,5 +149,5 @@ def test_other_frameworks_do_not_queue_before_their_clock(tmp_path: Path) -> Non
 def test_a_bound_more_than_ten_times_the_threshold_tells_nothing(
     bounds: tuple[float, ...], certain: float, tmp_path: Path
 ) -> None:
-    series = Engine().latencies("ttft", [(60, {50.0: 100})], bounds)
-    expect(tmp_path, rules(tmp_path, "0.25s"), series, {(60, "sum(inferwatch:slo_certain:1h)"): {"{}": certain}})
+    series = Engine().latencies("ttft", [(65, {50.0: 100})], bounds)
+    expect(tmp_path, rules(tmp_path, "0.25s"), series, {(65, "sum(inferwatch:slo_certain:1h)"): {"{}": certain}})

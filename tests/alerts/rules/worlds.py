@@ -42,7 +42,7 @@ def rules_of(slo: Slo, windows: Sequence[BurnWindow] | None = None) -> str:
 def _in_every_fifth_minute(rule: Recording | Alert) -> Recording | Alert:
     if not isinstance(rule, Recording) or not rule.record.endswith(f":{PIECE}"):
         return rule
-    return replace(rule, expr=f"{rule.expr} and on () (minute() % 5 == 0)")
+    return replace(rule, expr=f"({rule.expr}) and on () (minute() % 5 == 0)")
 
 
 def counter(*segments: Segment | int, start: float = 0.0) -> str:
@@ -131,6 +131,7 @@ def expect(
     series: Mapping[str, str],
     asked: Mapping[tuple[int, str], Mapping[str, float]],
     step: int = 1,
+    sample_seconds: int = 60 // SAMPLES_PER_MINUTE,
 ) -> None:
     """`asked`: by minute and expression, the labels and values that it has then; rules run every `step` minutes."""
     (folder / "rules.yml").write_text(rules)
@@ -141,7 +142,7 @@ def expect(
         "group_eval_order": names,
         "tests": [
             {
-                "interval": f"{60 // SAMPLES_PER_MINUTE}s",
+                "interval": f"{sample_seconds}s",
                 "input_series": [{"series": k, "values": v} for k, v in series.items()],
                 "promql_expr_test": [
                     {

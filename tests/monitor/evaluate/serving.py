@@ -30,6 +30,11 @@ class Serving:
     down: Sequence[int] = ()
     """Minutes in which it does not answer."""
     tells_latencies: bool = True
+    every: int = EVERY
+    first: int = 0
+    """Seconds between its scrapes, and from the start to the first of them."""
+    burst: Callable[[int], Work | None] = lambda second: None
+    """All that comes just before the scrape of that second, beside its work."""
     chance: random.Random = field(default_factory=lambda: random.Random(1))
     counts: list[float] = field(default_factory=list)
     ends: dict[str, float] = field(default_factory=dict)
@@ -40,17 +45,18 @@ class Serving:
 
     def lines(self, start: int, minutes: int) -> Iterator[str]:
         self._reset()
-        for n in range(minutes * 60 // EVERY + 1):
-            minute, at = n * EVERY // 60, start + n * EVERY
+        for second in range(self.first, minutes * 60 + 1, self.every):
+            minute, at = second // 60, start + second
             if minute < self.up_from:
                 continue
-            if minute in self.restarts and n * EVERY % 60 == 0:
+            if minute in self.restarts and second % 60 < self.every:
                 self._reset()
             work = self.work(minute, self.chance)
             if minute in self.down:
                 yield from self._target(at, 0)
                 continue
-            self._count(work)
+            self._count(work, self.every / 60)
+            self._count(self.burst(second) or Work(), 1.0)
             yield from self._target(at, 1)
             yield from self._engine(at, work)
 
@@ -58,12 +64,12 @@ class Serving:
         self.counts = [0.0] * (len(self.bounds) + 1)
         self.ends = {"stop": 0.0, "error": 0.0, "abort": 0.0, "length": 0.0, "unknown": 0.0}
 
-    def _count(self, work: Work) -> None:
+    def _count(self, work: Work, share: float) -> None:
         for seconds, many in work.latencies.items():
             bucket = next((i for i, b in enumerate(self.bounds) if seconds <= b), len(self.bounds))
-            self.counts[bucket] += many * EVERY / 60
+            self.counts[bucket] += many * share
         for reason, many in work.ends.items():
-            self.ends[reason] += many * EVERY / 60
+            self.ends[reason] += many * share
 
     def _target(self, at: int, up: int) -> Iterator[str]:
         for name in ("llm_up", "llm_metrics_available"):

@@ -49,12 +49,18 @@ def queueing(minute: int, chance: random.Random) -> Work:
     return Work({0.05: 20, 2.0: 4}, {"stop": 25, "unknown": 2}, waiting=float(minute % 90 == 30), kv=chance.random())
 
 
+def at_the_end_of_a_piece(second: int) -> Work | None:
+    """Between the last scrape of a piece, which ends half a minute before each fifth minute, and the next."""
+    return Work({3.0: 40.0}, {"stop": 5, "error": 40}) if 270 < second % 300 <= 270 + 30 else None
+
+
 SERVERS = [
     Serving("a", "vllm", "steady", steady),
     Serving("b", "sglang", "steady", steady),
     Serving("c", "lmdeploy", "queueing", queueing),
     Serving("d", "vllm", "wild", steady, restarts=(500, 801, 1100), down=range(1120, 1128)),
     Serving("e", "vllm", "wild", steady, up_from=950, down=range(1122, 1131)),
+    Serving("f", "vllm", "bursts", steady, first=10, burst=at_the_end_of_a_piece),
 ]
 
 
@@ -112,7 +118,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("model", ["steady", "queueing", "wild"])
+@pytest.mark.parametrize("model", ["steady", "queueing", "wild", "bursts"])
 @pytest.mark.parametrize(("slo", "kind", "seconds"), ASKED, ids=lambda value: getattr(value, "name", str(value)))
 def test_burns_agree(of_a_day: Both, slo: Slo, kind: str, seconds: int, model: str) -> None:
     told, ours = of_a_day.ratios(slo, kind, seconds, model)

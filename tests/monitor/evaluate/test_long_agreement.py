@@ -11,24 +11,30 @@ import pytest
 from alerts.burn import DAY
 from alerts.slo.spec import Slo
 from monitor.history.database import open_database, sqlite_url
-from tests.monitor.evaluate.minutes import HOUR, START, available, kv_below, roll_up_all
+from tests.monitor.evaluate.minutes import HOUR, START, available, kv_below, latency, roll_up_all
 from tests.monitor.evaluate.serving import Serving, Work
 from tests.monitor.evaluate.test_agreement import Both, both
 
 MINUTES = 73 * 60
 UNTIL = START + MINUTES * 60
-SLOS = [available(alerts=["ticket"]), kv_below(0.9, alerts=["ticket"])]
+SLOS = [available(alerts=["ticket"]), kv_below(0.9, alerts=["ticket"]), latency("ttft", 0.5, alerts=["ticket"])]
 
 
 def by_day(minute: int, chance: random.Random) -> Work:
     """More fails and the cache is fuller in some hours, as day and night do."""
     hour = minute // 60
     ends = {"stop": 40 + 30 * (hour % 24 > 8), "length": 10, "error": 1 + (hour % 5 == 0), "abort": 3}
-    return Work({}, {**ends, "unknown": float(chance.random() < 0.2)}, kv=0.7 + 0.25 * (hour % 7 == 1))
+    slow = {0.05: 80, 0.7: 2 + 6 * (hour % 4 == 1), 3.0: 1}
+    return Work(slow, {**ends, "unknown": float(chance.random() < 0.2)}, kv=0.7 + 0.25 * (hour % 7 == 1))
+
+
+def between_pieces(second: int) -> Work | None:
+    return Work({3.0: 20 + 30 * (second // 3600 % 5 == 2)}, {}) if 270 < second % 300 <= 330 else None
 
 
 SERVERS = [
     Serving("a", "vllm", "steady", by_day, tells_latencies=False),
+    Serving("d", "triton", "timed", by_day, every=60, first=20, burst=between_pieces),
     Serving(
         "b", "sglang", "wild", by_day, tells_latencies=False, restarts=(700, 2900, 4100, 4301), down=range(4000, 4012)
     ),
@@ -55,11 +61,13 @@ def test_the_windows_are_those_of_tickets() -> None:
     assert found == {(DAY, 2 * HOUR), (3 * DAY, 6 * HOUR)}
 
 
-@pytest.mark.parametrize("model", ["steady", "wild"])
+OF_MODELS = [("steady", SLOS[0]), ("steady", SLOS[1]), ("wild", SLOS[0]), ("wild", SLOS[1]), ("timed", SLOS[2])]
+
+
+@pytest.mark.parametrize(("model", "slo"), OF_MODELS, ids=lambda value: getattr(value, "name", value))
 @pytest.mark.parametrize("seconds", [2 * HOUR, 6 * HOUR, DAY, 3 * DAY])
-@pytest.mark.parametrize("slo", SLOS, ids=lambda slo: slo.name)
 def test_burns_of_long_windows_agree(of_three_days: Both, slo: Slo, seconds: int, model: str) -> None:
     told, ours = of_three_days.ratios(slo, "bad", seconds, model, UNTIL)
     assert told is not None
     assert 0 < told < 1
-    assert ours == pytest.approx(told, rel=0.01 if model == "steady" else 0.1)
+    assert ours == pytest.approx(told, rel=0.1 if model == "wild" else 0.01)

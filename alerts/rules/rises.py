@@ -1,0 +1,61 @@
+"""By how much the counters and gauges of each engine rose within five minutes.
+
+Recent counts overlap: they take `increase`, which does not see what comes before the first sample of its window. Pieces
+are added up: each begins with the very sample that the one before ended with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from alerts import promql
+from alerts.burn import SLICE
+from alerts.rules.scope import PIECE, Scope
+
+
+def increase(
+    scope: Scope, name: str, *more: promql.Matcher, witness: str, by: Sequence[str] = (), begins_at_zero: bool = False
+) -> str:
+    """Of each engine, and of what else is named. `witness` is the counter that tells whether the engine counted on.
+
+    With `begins_at_zero` what such an engine did not show before stood at zero.
+    """
+    keys, of = (*scope.engine, *by), scope.metric(name, *more)
+    rise = promql.aggregate("max", keys, promql.call("increase", scope.samples(of)))
+    if scope.span != PIECE:
+        return rise
+    last, first = _last(scope, of, keys), _last(scope, of, keys, SLICE)
+    if begins_at_zero:
+        first = promql.first_of(first, promql.binary(last, "*", "0"))
+    added = promql.binary(promql.binary(last, "-", first), ">=", "0")
+    return promql.first_of(promql.binary(added, "and", _counts_on(scope, witness), on=scope.engine), rise)
+
+
+def change(scope: Scope, name: str, *, witness: str) -> str:
+    """Of a gauge of each engine. Across a restart nothing is known of it."""
+    of = scope.metric(name)
+    change = promql.aggregate("max", scope.engine, promql.call("delta", scope.samples(of)))
+    restarted = promql.binary(_resets(scope, witness), ">", "0")
+    within = promql.binary(change, "unless", restarted, on=scope.engine)
+    if scope.span != PIECE:
+        return within
+    whole = promql.binary(_last(scope, of, scope.engine), "-", _last(scope, of, scope.engine, SLICE))
+    return promql.first_of(promql.binary(whole, "and", _counts_on(scope, witness), on=scope.engine), within)
+
+
+def _last(scope: Scope, of: str, keys: Sequence[str], ago: int = 0) -> str:
+    """Of copies the one that was read last has the most."""
+    return promql.aggregate("max", keys, promql.call("last_over_time", scope.samples(of, ago=ago)))
+
+
+def _counts_on(scope: Scope, witness: str) -> str:
+    """Engines that were there before the piece, and did not fall since the sample that it begins with.
+
+    Falls of the piece and the one before together are those of the one before alone.
+    """
+    return promql.binary(_resets(scope, witness, 2 * SLICE), "==", _resets(scope, witness, SLICE, ago=SLICE))
+
+
+def _resets(scope: Scope, witness: str, seconds: int = SLICE, ago: int = 0) -> str:
+    of = promql.call("resets", scope.samples(scope.metric(witness), seconds, ago))
+    return promql.aggregate("sum", scope.engine, of)
