@@ -107,9 +107,12 @@ class Engine:
 
     def hang(self, until: float) -> None:
         """The whole process stands still from now on: the step under way ends so much later, and none begins."""
+        since = max(self.now, self._frozen_until)
+        if until <= since:
+            return
         if self._plan and self._plan.done < self._plan.count:
-            self._plan.halt(self.now, until)
-        self._frozen_until = max(self._frozen_until, until)
+            self._plan.halt(until - since)
+        self._frozen_until = until
         self._at(until, self._wake)
 
     def slow_down(self, factor: float) -> None:
@@ -337,7 +340,7 @@ class Engine:
         if job.shared_blocks:
             self._kv.give(job.shared_blocks)
             self._kv.use(job.prefix)
-        else:
+        elif not self._kv.found(job.prefix):
             job.shared_blocks = blocks
             self._kv.share(job.prefix, blocks)
 

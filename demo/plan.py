@@ -63,7 +63,7 @@ class Plan:
         ended = self.ended(now)
         self.count = min(self.count, ended if self.after(ended) == now else ended + 1)
 
-    def halt(self, now: float, until: float) -> None:
-        """The step that is under way takes longer, by as much, and is the last."""
-        self.start, self.seconds = self.after(self.done), self.seconds + until - now
+    def halt(self, seconds: float) -> None:
+        """The step that is under way takes so much longer, and is the last."""
+        self.start, self.seconds = self.after(self.done), self.seconds + seconds
         self.count, self.done = 1, 0

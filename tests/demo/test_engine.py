@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 
@@ -183,6 +183,39 @@ def test_it_never_holds_more_than_its_kv_cache_and_its_places(limits: Limits) ->
         assert not engine.running or engine.kv_tokens > 0
 
 
+@pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
+def test_how_it_is_advanced_changes_nothing_while_things_go_wrong(pace: Pace) -> None:
+    def told(strides: int) -> tuple[list[tuple[str, float, int]], list[Request], Engine]:
+        engine, log = engine_and_log(replace(SMALL, adapters=2), pace)
+        requests = list(mixed_requests(9))
+        for request in requests:
+            engine.submit(request)
+        faults: dict[float, Callable[[], object]] = {
+            5.0: lambda: engine.hang(8.0),
+            6.0: lambda: engine.hang(9.0),
+            12.0: lambda: engine.resize(2048),
+            15.0: lambda: engine.slow_down(3.0),
+            20.0: lambda: engine.set_prefix_caching(False),
+            22.0: lambda: engine.slow_down(1.0),
+            25.0: lambda: engine.resize(4096),
+            28.0: engine.flush_prefixes,
+            2000.0: lambda: None,
+        }
+        for start, go_wrong in faults.items():
+            begun = engine.now
+            for n in range(1, strides + 1):
+                engine.advance(start if n == strides else begun + (start - begun) * n / strides)
+            go_wrong()
+        return log.lines, requests, engine
+
+    (whole, requests, engine), (pieces, _, _) = told(1), told(37)
+
+    assert whole == pieces
+    assert all(r.is_rejected or r.reason for r in requests)
+    assert (engine.kv_tokens, list(engine.waiting)) == (0, [])
+    assert not [line for line in whole if line[0] == "first token" and 6.0 < line[1] < 9.0]
+
+
 def test_the_same_seed_has_the_same_truth_and_another_seed_another() -> None:
     def told(seed: int) -> list[tuple[str, float, int]]:
         engine, log = engine_and_log(pace=VLLM, seed=seed)
@@ -268,6 +301,20 @@ def test_a_prefix_is_held_once_however_many_use_it() -> None:
     assert engine.kv_tokens == 80 + own
 
 
+def test_a_prompt_that_ends_with_a_prefix_in_use_does_not_take_its_place() -> None:
+    engine, _ = engine_and_log(pace=PLAIN)
+    run(
+        [
+            one(0, prompt=100, output=500, prefix="a", prefix_tokens=16),
+            one(1, 1.0, 16, 5, prefix="a", prefix_tokens=16),
+        ],
+        engine,
+        60.0,
+    )
+
+    assert (engine.kv_tokens, engine.cached_kv_tokens) == (0, 16)
+
+
 def test_prefixes_that_nobody_uses_give_way_the_oldest_first() -> None:
     engine, _ = engine_and_log(replace(SMALL, kv_tokens=600), PLAIN)
     for number, prefix in enumerate("abc"):
@@ -329,7 +376,10 @@ def test_a_server_that_hangs_goes_on_where_it_was() -> None:
     engine.submit(running)
     engine.submit(waiting)
     engine.advance(0.225)  # in the third of ten steps
+    engine.hang(4.225)
+    engine.advance(1.0)
     engine.hang(5.225)
+    engine.hang(3.0)
     engine.advance(5.0)
     assert (len(engine.running), len(engine.waiting)) == (1, 1)
     engine.advance(60.0)
