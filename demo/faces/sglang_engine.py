@@ -103,6 +103,8 @@ class Scheduler:
 
     def scheduled(self, request: Request, now: float) -> None:
         self._joined[request] = None
+        if request.first_token is not None:  # it came along, and goes out now
+            self._tokenizer.first_token(request, now)
 
     def first_token(self, request: Request, now: float) -> None:
         self._tokenizer.first_token(request, now)

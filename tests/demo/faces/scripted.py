@@ -50,12 +50,13 @@ class Scripted:
         """One that was prefilled elsewhere, with its first token."""
         now = request.arrived + queue
         self.running.append(request)
-        request.scheduled = request.first_token = now
-        request.generated_tokens = 1
-        self._hold()
+        request.scheduled = now
         for observer in self.observers:
             observer.arrived(request, request.arrived)
             observer.scheduled(request, now)
+        request.first_token, request.generated_tokens = now, 1
+        self._hold()
+        for observer in self.observers:
             observer.first_token(request, now)
 
     def queue(self, request: Request) -> None:

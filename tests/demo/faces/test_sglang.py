@@ -297,6 +297,16 @@ def test_a_decode_server_computes_no_prompts() -> None:
     assert "prefill_forward" not in shown
 
 
+def test_a_first_token_that_came_along_goes_out_with_the_decode_servers_first_step() -> None:
+    face, _ = faced(NEW, role="decode")
+    request = asked(1, 1, is_prefilled=True, first_token=START + 1.25, scheduled=START + 1.5)
+    face.observer(0).arrived(request, START + 1)
+    face.observer(0).scheduled(request, START + 1.5)
+    shown = body(face, START + 2)
+    assert held.value(shown, "sglang:time_to_first_token_seconds_sum") == 0.5
+    assert held.value(shown, "sglang:time_to_first_token_seconds_count") == 1
+
+
 def test_unknown_releases_are_refused() -> None:
     with pytest.raises(ValueError, match=r"0\.5\.0 is not known: it is one of 0\.4\.9, 0\.5\.23"):
         faced("0.5.0")
