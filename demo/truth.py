@@ -175,6 +175,13 @@ class Truth:
     ) -> float | None:
         return percentile(self.values(measure, window, engines), share)
 
+    def within(
+        self, measure: Measure, seconds: float, window: Window = ALWAYS, engines: Collection[str] | None = None
+    ) -> tuple[int, int]:
+        """So many values are at most that long, of so many: what a budget is spent by."""
+        values = self.values(measure, window, engines)
+        return sum(count for value, count in values if value <= seconds), sum(count for _, count in values)
+
     def tokens_per_second(self, window: Window, engines: Collection[str] | None = None) -> float:
         """Prompt and output tokens of the requests that ended, as benchmarks count."""
         ended = sum(prompt + output for w in self._chosen(engines) for _, _, prompt, output, _ in w.ends.rows(window))

@@ -73,6 +73,15 @@ def test_engines_are_told_apart() -> None:
     assert truth.values("time_to_first_token") == [(0.5, 1), (1.0, 1)]
 
 
+def test_budgets_are_spent_by_what_takes_longer_than_a_threshold() -> None:
+    truth = Truth()
+    for number, seconds in enumerate((0.5, 1.0, 1.5)):
+        answered(truth, "a", number, 10.0 * number, first=10.0 * number + seconds, finished=10.0 * number + 5.0)
+
+    assert truth.within("time_to_first_token", 1.0) == (2, 3)
+    assert truth.within("time_to_first_token", 1.0, Window(15.0, 30.0)) == (0, 1)
+
+
 def test_what_was_not_answered_has_no_duration() -> None:
     truth = Truth()
     witness = truth.observer("a")
