@@ -55,6 +55,12 @@ class ExportFormat(StrEnum):
     LINES = "jsonl"
 
 
+class AdviceFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
 Metric = Annotated[str, typer.Option(help="A metric of the schema, such as llm_requests_running.", metavar="NAME")]
 Quantile = Annotated[float | None, typer.Option(help="The quantile, 0 to 1, of a histogram metric.")]
 Step = Annotated[str, typer.Option(help="Whole minutes, such as 300 or 5m.", metavar="DURATION")]
@@ -246,6 +252,31 @@ def export(  # noqa: PLR0913, PLR0917 (as many as /api/v1/history has, and which
         "where": where or [], "aggregation": aggregation,
     }  # fmt: skip
     run(Place(config, state_dir, database), form, asked)
+
+
+@app.command()
+def advise(
+    since: Moment = "24h",
+    until: Moment = "now",
+    server: Annotated[
+        str, typer.Option(help="Only of this server: node/name, or the name alone.", metavar="NAME")
+    ] = "",
+    form: Annotated[AdviceFormat, typer.Option("--format", help="For people, for programs or for a document.")] = (
+        AdviceFormat.TEXT
+    ),
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Say what to change at servers and GPUs, with the evidence in the history.
+
+    Also which framework suits each model, and how many more requests a second its objectives allow.
+    """
+    from inferwatch.advise import advise as run
+    from inferwatch.place import Place
+    from monitor.api.advice import AdviceQuery
+
+    run(Place(config, state_dir, database), AdviceQuery(since=since, until=until, server=server), form)
 
 
 @dashboards.command()

@@ -20,8 +20,10 @@ from exporters import exposition, schema
 from exporters.fetch import product_version
 from exporters.observation import labels
 from exporters.sidecar import Sidecar
+from monitor.advise.adviser import Adviser
 from monitor.alert_history.history import AlertHistory
 from monitor.api import describe, problems
+from monitor.api.advice import router as advice_router
 from monitor.api.alerts import router as alerts_router
 from monitor.api.discovery import router as discovery_router
 from monitor.api.routes import router as api_router
@@ -31,12 +33,14 @@ from monitor.evaluate.watch import Watch
 from monitor.fleet import Fleet
 from monitor.head import AnswersHead
 from monitor.history.ask import History
+from monitor.page.advice_view import AdvicePage
+from monitor.page.advice_view import router as advice_page_router
 from monitor.page.charts.artist import Artist
 from monitor.page.explorer import Explorer
 from monitor.page.explorer import router as explorer_router
 from monitor.page.judged import Judged
 from monitor.page.judged import router as judged_router
-from monitor.page.routes import HISTORY_PAGE, PAGES, Beside
+from monitor.page.routes import OF_HISTORY, PAGES, Beside
 from monitor.page.routes import router as page_router
 from monitor.recorder import Recorder
 
@@ -76,10 +80,12 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
         app.include_router(alerts_router(alerts, clock))
     if watch is not None:
         app.include_router(slos_router(lambda: watch.told))
+    adviser = Adviser(history, lambda: () if watch is None else watch.told.slos, fleet)
+    app.include_router(advice_router(adviser, clock))
     own = partial(_own_metrics, recorder, alerts, watch, node or socket.gethostname(), build_info=sidecar is None)
     _add_own(app, own, sidecar)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
-    pages = (HISTORY_PAGE,) if alerts is None or watch is None else PAGES
+    pages = PAGES if alerts is not None and watch is not None else OF_HISTORY
     history_problems = partial(_history_problems, recorder, alerts, watch)
     judged = None
     if alerts is not None and watch is not None:
@@ -96,6 +102,7 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     )
     app.include_router(page)
     app.include_router(explorer_router(Explorer(history, artist, clock, pages)))
+    app.include_router(advice_page_router(AdvicePage(adviser, clock, pages)))
     app.add_middleware(AnswersHead)
     return app
 

@@ -93,19 +93,18 @@ def _best(criteria: Sequence[Criterion], of: Traits) -> str:
 
 
 def _of_workload(of: Traits) -> Iterator[Sentence]:
-    found = None if of.hit_ratio is None else of.hit_ratio * 100
-    known = (
-        ("requests run at once at a server (median)", of.at_once, "{:.0f}"),
-        ("tokens has a prompt (median)", of.prompt_tokens, "{:,.0f}"),
-        ("tokens has an answer (median)", of.generation_tokens, "{:,.0f}"),
-        ("of prompt tokens are found in the prefix cache", found, "{:.0f} %"),
-        ("LoRA adapters run at once (most)", of.adapters, "{:.0f}"),
-    )  # fmt: skip
-    for what, value, form in known:
-        if value is not None:
-            yield Sentence(f"{form.format(value)} {what}.", Basis.SEEN)
-        else:
-            yield Sentence(f"Not known: how many {what}.", Basis.NOTHING)
+    hits = None if of.hit_ratio is None else of.hit_ratio * 100
+    for what, value, unit in (
+        ("Requests that run at once at a server, median", of.at_once, ""),
+        ("Length of prompts, median", of.prompt_tokens, " tokens"),
+        ("Length of answers, median", of.generation_tokens, " tokens"),
+        ("Prompt tokens found in the prefix cache", hits, " %"),
+        ("LoRA adapters that run at once, most", of.adapters, ""),
+    ):
+        known = value is not None
+        yield Sentence(
+            f"{what}: {f'{value:,.0f}{unit}' if known else 'not known'}.", Basis.SEEN if known else Basis.NOTHING
+        )
     if of.quantisation:
         yield Sentence(f"The weights are quantised: {of.quantisation}.", Basis.SEEN)
 

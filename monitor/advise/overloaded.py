@@ -19,7 +19,8 @@ def refusing(server: Server) -> list[int]:
     found = []
     for start, point in server.of(REJECTED).items():
         finished = server.at(FINISHED, start) or 0.0
-        if point.value >= REFUSALS.value * point.seconds / MINUTE and point.value > REFUSED.value * (finished + point.value):
+        share = point.value / (finished + point.value) if point.value else 0.0
+        if share > REFUSED.value and point.value >= REFUSALS.value * point.seconds / MINUTE:
             found.append(start)
     return found
 

@@ -25,8 +25,8 @@ from monitor.page.standing import Standing
 from monitor.page.trends import GPUS, Asks, Trends
 
 REFRESH_SECONDS = 5
-HISTORY_PAGE = ("/history", "History")
-PAGES = (("/slos", "Objectives"), ("/alerts", "Alerts"), HISTORY_PAGE)
+OF_HISTORY = (("/history", "History"), ("/advice", "Advice"))
+PAGES = (("/slos", "Objectives"), ("/alerts", "Alerts"), *OF_HISTORY)
 RELOAD_SECONDS = 15
 """Without JavaScript the whole page is loaded again."""
 _COMPRESS_FROM = 1000

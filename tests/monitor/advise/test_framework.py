@@ -63,7 +63,7 @@ def test_without_measurements_the_article_decides_and_is_named() -> None:
     assert texts(told, Basis.REFERENCE)[0] == (
         "For throughput the article gives, of 5 stars: TensorRT-LLM 5, SGLang 4, LMDeploy 4, vLLM 3."
     )
-    assert texts(told, Basis.SEEN)[0] == "64 requests run at once at a server (median)."
+    assert texts(told, Basis.SEEN)[0] == "Requests that run at once at a server, median: 64."
     assert "Two frameworks were not measured side by side" in texts(told, Basis.NOTHING)[-1]
 
 

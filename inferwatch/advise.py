@@ -1,0 +1,125 @@
+"""What to change, from a history."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from alerts.slo.spec import Slo
+from exporters.config import default_path
+from exporters.loader import ConfigError
+from exporters.terminal import printable
+from inferwatch.console import MISUSED, CommandError
+from inferwatch.place import Place, opened
+from inferwatch.process import load
+from monitor.advise.adviser import Adviser
+from monitor.api.advice import AdviceOut, AdviceQuery, FindingOut, advice_out, asked
+from monitor.config import MonitorConfig
+from monitor.evaluate.objectives import slos_of
+from monitor.history.ask import History
+from monitor.history.question import QuestionError
+from monitor.page import quantities
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How lines are marked: for a terminal, or as Markdown."""
+
+    heading: str
+    item: str
+    inner: str
+    code: bool
+
+
+TEXT, MARKDOWN = Style("", "", "  ", code=False), Style("## ", "- ", "  - ", code=True)
+
+
+def advise(at: Place, query: AdviceQuery, form: str) -> None:
+    slos = _slos(at)
+    with opened(at.settings, current=True) as engine:
+        try:
+            told = advice_out(asked(Adviser(History(engine), lambda: slos), query, time.time()))
+        except QuestionError as error:
+            option = f"--{error.parameter}{str(error).removeprefix(error.parameter)}"
+            allowed = f"; allowed: {', '.join(error.allowed)}" if error.allowed else ""
+            raise CommandError(f"{option}{allowed}", status=MISUSED) from error
+    if form == "json":
+        print(told.model_dump_json(indent=2))
+        return
+    style = MARKDOWN if form == "markdown" else TEXT
+    for line in _lines(told, style):
+        sys.stdout.write(printable(line if style.code else line.replace("`", "")) + "\n")
+
+
+def _slos(at: Place) -> Sequence[Slo]:
+    """Those of the configuration; without any, what needs a goal says so."""
+    try:
+        return slos_of(load(at.config or default_path(), MonitorConfig).slos)
+    except ConfigError as error:
+        raise CommandError(*error.problems, status=MISUSED) from error
+
+
+def _lines(told: AdviceOut, style: Style) -> Iterator[str]:
+    yield f"{style.heading.replace('##', '#')}Advice from {_moment(told.since)} to {_moment(told.until)}"
+    parts: tuple[tuple[str, Callable[[AdviceOut, Style], Iterator[str]]], ...] = (
+        ("What to change", _findings), ("Which framework", _frameworks), ("How many more requests", _capacity),
+        ("What could not be judged", _missing),
+    )  # fmt: skip
+    for title, lines in parts:
+        yield ""
+        yield f"{style.heading}{title}"
+        yield ""
+        yield from lines(told, style)
+
+
+def _moment(at: float) -> str:
+    return quantities.moment(at)
+
+
+def _findings(told: AdviceOut, style: Style) -> Iterator[str]:
+    if not told.findings:
+        yield "Nothing was found to be wrong."
+    for number, finding in enumerate(told.findings, 1):
+        yield f"{number}. {finding.title}: {finding.text}"
+        yield from _of_finding(finding, "   " + style.item)
+        yield ""
+
+
+def _of_finding(finding: FindingOut, mark: str) -> Iterator[str]:
+    if finding.change is not None:
+        yield f"{mark}change: {finding.change.text}"
+    if finding.instead:
+        yield f"{mark}{'besides' if finding.change else 'do'}: {finding.instead}"
+    for evidence in finding.evidence:
+        window = f"{_moment(evidence.since)} to {_moment(evidence.until)}"
+        yield f"{mark}{evidence.what}: {evidence.said}, {window} ({evidence.page})"
+    yield f"{mark}confidence: {finding.confidence} ({finding.why}); held {quantities.duration(finding.held_seconds)}"
+
+
+def _frameworks(told: AdviceOut, style: Style) -> Iterator[str]:
+    if told.not_compared:
+        yield f"Frameworks were not compared: {told.not_compared}"
+    if not told.frameworks:
+        yield "No model was served."
+    for choice in told.frameworks:
+        yield f"{style.item}{choice.model}:"
+        for sentence in choice.sentences:
+            yield f"{style.inner}{sentence.text} [{sentence.basis}]"
+
+
+def _capacity(told: AdviceOut, style: Style) -> Iterator[str]:
+    if not told.capacity:
+        yield "No objective tells it."
+    for each in told.capacity:
+        labels = " ".join(f"{name}={value}" for name, value in each.labels.items())
+        yield f"{style.item}{each.slo} {labels}: {each.text}"
+
+
+def _missing(told: AdviceOut, style: Style) -> Iterator[str]:
+    if not told.missing:
+        yield "Nothing."
+    for each in told.missing:
+        of = f" ({', '.join(each.targets)})" if each.targets else ""
+        yield f"{style.item}{each.name}{of}: needs {each.needs}"

@@ -1,0 +1,97 @@
+"""The page of what to change, with the parameters of /api/v1/advice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+
+from alerts.reference import SETTING
+from monitor.advise.adviser import Adviser
+from monitor.advise.framework import Basis
+from monitor.advise.model import Confidence
+from monitor.api import problems
+from monitor.api.advice import AdviceOut, AdviceQuery, advice_out, asked
+from monitor.history.database import HistoryError
+from monitor.history.question import QuestionError
+from monitor.page import assets
+from monitor.page.condition import Condition
+from monitor.page.routes import AcceptEncoding, environment, html_answer
+
+PATH = "/advice"
+SPANS = (("1h", "last hour"), ("6h", "6 hours"), ("24h", "24 hours"), ("7d", "7 days"), ("30d", "30 days"))
+LOOKS: Mapping[Confidence, Condition] = {
+    Confidence.HIGH: Condition("high confidence", "warning", "bad"),
+    Confidence.MEDIUM: Condition("medium confidence", "warning", "warning"),
+    Confidence.LOW: Condition("low confidence", "question", "quiet"),
+}
+BASES: Mapping[Basis, str] = {
+    Basis.SEEN: "", Basis.MEASURED: "good", Basis.REFERENCE: "unreal", Basis.NOTHING: "",
+}  # fmt: skip
+"""How the chip of each looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Either `advice` or a `problem`."""
+
+    status: int
+    advice: AdviceOut | None = None
+    problem: str = ""
+    allowed: tuple[str, ...] = ()
+
+
+class AdvicePage:
+    def __init__(self, adviser: Adviser, clock: Callable[[], float], pages: Sequence[tuple[str, str]]) -> None:
+        self._adviser, self._clock = adviser, clock
+        self._templates = environment(assets.load(), pages)
+
+    def html(self, given: Mapping[str, str]) -> tuple[str, int]:
+        """The HTML and its status."""
+        wanted = {name: value.strip() for name, value in given.items() if value.strip()}
+        answered = self._answered(wanted)
+        known = AdviceQuery().model_dump()
+        context = {
+            "answered": answered,
+            "asked": {name: wanted.get(name, default) for name, default in known.items()},
+            "json": f"/api/v1/advice?{urlencode(wanted)}",
+            "spans": SPANS,
+            "looks": LOOKS,
+            "bases": BASES,
+            "setting": SETTING,
+            "now": self._clock(),
+            "current": PATH,
+            "fragment": None,
+        }
+        return self._templates.get_template("advice.html").render(context), answered.status
+
+    def _answered(self, wanted: Mapping[str, str]) -> Answered:
+        try:
+            told = advice_out(asked(self._adviser, _query(wanted), self._clock()))
+        except QuestionError as error:
+            return Answered(400, problem=str(error), allowed=error.allowed)
+        except HistoryError as error:
+            return Answered(503, problem=str(error))
+        return Answered(200, told)
+
+
+def _query(wanted: Mapping[str, str]) -> AdviceQuery:
+    """Raises QuestionError."""
+    try:
+        return AdviceQuery.model_validate(wanted)
+    except ValidationError as error:
+        raise problems.wrong(error.errors(), AdviceQuery.model_fields) from error
+
+
+def router(page: AdvicePage) -> APIRouter:
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.get(PATH)
+    def advice(request: Request, accept: AcceptEncoding = "") -> Response:
+        html, status = page.html(dict(request.query_params))
+        return html_answer(html, accept, status)
+
+    return routes
