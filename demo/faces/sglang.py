@@ -83,6 +83,8 @@ class Sglang:
 
     def _metrics(self, now: float) -> Answer:
         for scheduler in self._schedulers:
+            scheduler.reports.pass_time(now)
+        for scheduler in sorted(self._schedulers, key=lambda s: s.reports.last):  # who has no rank is written over
             scheduler.show(now)
         for component, share in _CPU_SHARES.items():
             self._server.set(f"{component}_cpu", share * (now - self._identity.started))

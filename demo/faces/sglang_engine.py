@@ -6,6 +6,8 @@ gauges in reports: with each batch of prompts, every 40 decode steps, and when i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from demo.faces.board import Signals
 from demo.faces.sglang_families import AT_ONCE, STREAMED, Release, Role
 from demo.faces.sglang_http import Http
@@ -174,8 +176,8 @@ class Scheduler:
         self._signals.observe("decode_waiting", waited)
 
     def show(self, now: float) -> None:
-        """What goes on without steps."""
-        self.reports.pass_time(now)
+        """Gauges, and what goes on without steps."""
+        self.reports.show()
         age = now - self._started
         self._idle = max(self._idle, age - self._busy)
         self._signals.set("idle_seconds", self._idle)
@@ -183,19 +185,32 @@ class Scheduler:
         self._signals.set("cpu_seconds", age)
 
 
+@dataclass(slots=True)
+class Report:
+    """Of a scheduler, as of one moment."""
+
+    running: int
+    queued: int
+    used_tokens: int
+    cached_tokens: int
+    retracted: int
+    is_rounded: bool
+
+
 class Reports:
-    """Of one scheduler. `retracted` is how many requests were since the last one."""
+    """Of one scheduler. `retracted` is how many requests were since the last one. Only the last is shown."""
 
     def __init__(self, state: EngineState, signals: Signals, release: Release, started: float) -> None:
         self.retracted = 0
         self.throughput = self.hit_rate = 0.0
+        self.last = started
+        """When one was told."""
         self._state = state
         self._signals = signals
         self._release = release
-        self._steps = self._tokens = 0
-        self._last = self._last_decode = started
-        self._running: int | None = None
-        """That was told last; nothing was, while it is None."""
+        self._steps = self._tokens = self._sequence_tokens = 0
+        self._last_decode = started
+        self._report: Report | None = None
 
     def prefilled(self, steps: Steps, joined: list[Request], now: float) -> None:
         """Tells the batch before the new requests join it."""
@@ -212,7 +227,7 @@ class Reports:
         since = self._steps % REPORT_STEPS
         at, tokens_since = now - since * steps.seconds, since * steps.generated_tokens / steps.count
         self.throughput = (self._tokens - tokens_since) / max(at - self._last_decode, steps.seconds)
-        self._signals.set("sequence_tokens", self._state.kv_tokens)
+        self._sequence_tokens = self._state.kv_tokens
         if not self._release.keeps_hit_rate:
             self.hit_rate = 0.0
         self._last_decode, self._tokens = at, round(tokens_since)
@@ -220,40 +235,46 @@ class Reports:
 
     def pass_time(self, now: float) -> None:
         """Until then nothing more has happened."""
-        if self._running is None:
+        if self._report is None:
             return
         is_idle = not self._state.running and not self._state.waiting
-        is_due = now - self._last > _IDLE_SECONDS or (self._release.tells_empty and self._running > 0)
+        is_due = now - self.last > _IDLE_SECONDS or (self._release.tells_empty and self._report.running > 0)
         if is_idle and is_due:
             self.throughput = 0.0
             self._tell(0, now, is_rounded=True)
         elif self._release.tells_empty and now - self._last_decode > _IDLE_SECONDS:
             self.throughput = 0.0
-            self._signals.set("throughput", 0.0)
 
     def _tell(self, running: int, at: float, *, is_rounded: bool) -> None:
-        self._last, self._running = at, running
-        used, capacity = self._state.kv_tokens, self._state.limits.kv_tokens
-        for signal in ("report", "sequence_tokens"):
-            self._signals.begin(signal)
+        state, self.last = self._state, at
+        queued, cached = len(state.waiting), state.cached_kv_tokens
+        self._report = Report(running, queued, state.kv_tokens, cached, self.retracted, is_rounded)
+        self.retracted = 0
+
+    def show(self) -> None:
+        report, capacity = self._report, self._state.limits.kv_tokens
+        if report is None:
+            return
+        usage = report.used_tokens / capacity
+        self._signals.begin("report")
         for signal, value in {
-            "running": running,
-            "queued": len(self._state.waiting),
-            "used_tokens": used,
-            "usage": round(used / capacity, 2) if is_rounded else used / capacity,
-            "exact_usage": used / capacity,
-            "evictable_tokens": self._state.cached_kv_tokens,
-            "available_tokens": capacity - used - self._state.cached_kv_tokens,
-            "retracted": self.retracted,
+            "running": report.running,
+            "queued": report.queued,
+            "used_tokens": report.used_tokens,
+            "usage": round(usage, 2) if report.is_rounded else usage,
+            "exact_usage": usage,
+            "evictable_tokens": report.cached_tokens,
+            "available_tokens": capacity - report.used_tokens - report.cached_tokens,
+            "sequence_tokens": self._sequence_tokens,
+            "retracted": report.retracted,
             "throughput": self.throughput,
             "hit_rate": self.hit_rate,
         }.items():
             self._signals.set(signal, value)
-        self.retracted = 0
         if self._state.limits.adapters:
-            self._tell_adapters(self._state.limits.adapters)
+            self._show_adapters(self._state.limits.adapters)
 
-    def _tell_adapters(self, slots: int) -> None:
+    def _show_adapters(self, slots: int) -> None:
         used = len({r.adapter for r in self._state.running if r.adapter})
         self._signals.set("adapters", used)
         self._signals.set("adapter_share", used / slots)

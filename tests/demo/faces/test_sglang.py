@@ -224,6 +224,19 @@ def test_decode_reports_of_0_4_9_do_not_round_and_clear_the_hit_rate() -> None:
     assert held.value(shown, "sglang:cache_hit_rate") == 0
 
 
+def test_of_two_engines_of_0_4_9_the_one_that_reported_last_is_shown() -> None:
+    face, engines = faced(OLD, engines=2)
+    for number, engine in ((1, engines[1]), (2, engines[0])):
+        request = asked(number, 2.0 * number)
+        engine.begin(request)
+        engine.queue(asked(8 + number, 20))
+        engine.decode(request, 40 * number)
+    engines[0].begin(asked(5, 40))
+    shown = body(face, START + 41)
+    assert held.value(shown, "sglang:num_running_reqs") == 1
+    assert held.value(shown, "sglang:num_used_tokens") == (200 + 81) + (200 + 1)
+
+
 def test_an_empty_batch_is_told_by_0_4_9_after_30_seconds_and_by_0_5_23_at_once() -> None:
     running = {}
     for release in RELEASES:
