@@ -1,4 +1,8 @@
-"""SGLang 0.4.9 and 0.5.23: what its server answers. Started with --enable-metrics and --collect-tokens-histogram."""
+"""SGLang 0.4.9 and 0.5.23: what its server answers. Started with --enable-metrics and --collect-tokens-histogram.
+
+Left out: speculation, caches beyond the GPU, what is evicted from the GPU's, the warm-up request, and that a request
+that was put back into the queue has its stages timed again. 0.4.9 is asked by clients that stream.
+"""
 
 from __future__ import annotations
 
