@@ -61,6 +61,13 @@ class AdviceFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
+class CompareFormat(StrEnum):
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+
+
 Metric = Annotated[str, typer.Option(help="A metric of the schema, such as llm_requests_running.", metavar="NAME")]
 Quantile = Annotated[float | None, typer.Option(help="The quantile, 0 to 1, of a histogram metric.")]
 Step = Annotated[str, typer.Option(help="Whole minutes, such as 300 or 5m.", metavar="DURATION")]
@@ -277,6 +284,50 @@ def advise(
     from monitor.api.advice import AdviceQuery
 
     run(Place(config, state_dir, database), AdviceQuery(since=since, until=until, server=server), form)
+
+
+@app.command()
+def compare(  # noqa: PLR0913, PLR0917 (as many as /api/v1/compare has, and which history)
+    since: Moment = "7d",
+    until: Moment = "now",
+    model: Annotated[str, typer.Option(help="Only this model.", metavar="NAME")] = "",
+    by: Annotated[
+        str | None, typer.Option(help="What to tell apart beside: version or server.", metavar="NAME")
+    ] = None,
+    matched: Annotated[
+        bool, typer.Option("--matched", help="Only minutes whose mean lengths all of the compared have.")
+    ] = False,
+    split: Annotated[
+        str, typer.Option(help="Before and after: `version`, or a moment within the time.", metavar="version|TIME")
+    ] = "",
+    form: Annotated[CompareFormat, typer.Option("--format", help="For people or for programs.")] = CompareFormat.TABLE,
+    files: Annotated[
+        list[Path] | None,
+        typer.Option("--import", help="Keep the result of a load test instead; repeatable.", metavar="FILE"),
+    ] = None,
+    framework: Annotated[str, typer.Option(help="Of the server that was tested.", metavar="NAME")] = "",
+    release: Annotated[str, typer.Option(help="Of that framework.", metavar="VERSION")] = "",
+    gpu: Annotated[str, typer.Option(help="The type of its GPU, as the history has it.", metavar="NAME")] = "",
+    forget: Annotated[str, typer.Option(help="Forget an imported result instead.", metavar="FILE")] = "",
+    config: Config = None,
+    state_dir: StateDir = None,
+    database: Database = None,
+) -> None:
+    """Compare the frameworks by how many requests ran at once, with intervals, from the history.
+
+    With --import it keeps results of vllm bench serve, guidellm or aiperf, to be shown beside.
+    """
+    from inferwatch import compare as command
+    from inferwatch.place import Place
+
+    place = Place(config, state_dir, database)
+    if files:
+        command.import_runs(place, files, command.Told(framework, release, model, gpu))
+    elif forget:
+        command.forget_runs(place, forget)
+    else:
+        asked = {"since": since, "until": until, "model": model, "by": by, "matched": matched, "split": split}
+        command.compare(place, asked, form)
 
 
 @dashboards.command()

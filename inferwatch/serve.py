@@ -46,6 +46,7 @@ async def _run(config: MonitorConfig, state: Path | None, bound: socket.socket) 
             node=config.node,
             looked_for=prometheus_of(config) or [f"sidecar {url}" for url in config.sources.sidecars],
             sidecars=config.sources.sidecars,
+            prices=config.compare.prices,
         )
         await process.serve(app, bound, stop, started=lambda: tell_addresses(bound), reload=_cannot_reload)
     finally:

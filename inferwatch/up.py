@@ -90,6 +90,7 @@ async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
             sidecar=watched.sidecar,
             node=loaded.sidecar.node,
             sidecars=loaded.monitor.sources.sidecars,
+            prices=loaded.monitor.compare.prices,
             looked_for=[*prometheus_of(loaded.monitor), *(f"port {s.port}: {s.text}" for s in seen)],
         )
         background = await stack.enter_async_context(Background())

@@ -25,10 +25,13 @@ from monitor.alert_history.history import AlertHistory
 from monitor.api import describe, problems
 from monitor.api.advice import router as advice_router
 from monitor.api.alerts import router as alerts_router
+from monitor.api.compare import router as compare_router
 from monitor.api.discovery import router as discovery_router
 from monitor.api.routes import router as api_router
 from monitor.api.slos import router as slos_router
 from monitor.api.sources import router as sources_router
+from monitor.compare.ask import Comparer
+from monitor.compare.asked import NO_PRICES, Prices
 from monitor.evaluate.watch import Watch
 from monitor.fleet import Fleet
 from monitor.head import AnswersHead
@@ -59,12 +62,13 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     node: str | None = None,
     looked_for: Sequence[str] = (),
     sidecars: Sequence[str] = (),
+    prices: Prices = NO_PRICES,
     clock: Callable[[], float] = time.time,
 ) -> FastAPI:
     """Runs `recorder`, `alerts` and `watch` while it is up, and closes `sidecar`, whose pages it serves beside its own.
 
     `node` labels the own metrics (default: this host); `looked_for` says where servers were searched, for the page;
-    `sidecars` are those that a Prometheus is to scrape.
+    `sidecars` are those that a Prometheus is to scrape; `prices` are what a comparison counts with.
     """
     inner = None if sidecar is None else sidecar_app.create_app(sidecar)
     artist = Artist()
@@ -76,6 +80,8 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     app.include_router(api_router(fleet, history, clock))
     app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems))
     app.include_router(discovery_router(sidecars))
+    comparer = Comparer(history.engine, prices)
+    app.include_router(compare_router(comparer, clock))
     if alerts is not None:
         app.include_router(alerts_router(alerts, clock))
     if watch is not None:

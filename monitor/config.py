@@ -42,6 +42,7 @@ from exporters.config import (
     contradictions,
 )
 from exporters.loader import ConfigError, Problem, Root, Seconds, Section, Text, Told, within
+from monitor.compare.asked import Prices
 from monitor.evaluate.objectives import slos_of
 from monitor.history.database import default_url, sqlite_url
 from monitor.history.file import path_of
@@ -314,6 +315,40 @@ class Sources(Section):
     sidecars: Annotated[tuple[Annotated[Text, AfterValidator(_sidecar_url)], ...], AfterValidator(_each_once)] = ()
 
 
+def _price(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError("a price above 0")
+    return float(value)
+
+
+def _by_type(value: object) -> object:
+    return value if isinstance(value, dict) else {} if value is None else {ANY_TYPE: value}
+
+
+ANY_TYPE = "*"
+"""In the place of a type's name: all that have no price of their own."""
+
+
+class CompareSection(Section):
+    """What an hour of one GPU costs: one price for all types, or one for each by its name."""
+
+    gpu_hour: Annotated[
+        Mapping[Annotated[str, Strict()], Annotated[float, BeforeValidator(_price)]], BeforeValidator(_by_type)
+    ] = {}
+    currency: Annotated[str, Strict()] = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.currency and not self.gpu_hour:
+            raise ValueError("`currency` together with `gpu_hour`")
+        return self
+
+    @property
+    def prices(self) -> Prices:
+        by_type = {name: price for name, price in self.gpu_hour.items() if name != ANY_TYPE}
+        return Prices(by_type, self.gpu_hour.get(ANY_TYPE), self.currency)
+
+
 class MonitorConfig(Root):
     known: ClassVar[frozenset[str]] = SECTIONS
 
@@ -324,6 +359,7 @@ class MonitorConfig(Root):
     sources: Sources = Sources()
     prometheus: PrometheusSection | None = None
     alertmanager: AlertmanagerSection = AlertmanagerSection()
+    compare: CompareSection = CompareSection()
     slos: Annotated[tuple[ReadableFile, ...], BeforeValidator(_listed)] = ()
 
     @model_validator(mode="after")

@@ -29,6 +29,9 @@ class Prices:
         return self.by_type.get(gpu, self.of_any) if gpu else None
 
 
+NO_PRICES = Prices()
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Moments are unix seconds. `split` is `BY_VERSION`, a moment, or None. An empty `model` is all models."""

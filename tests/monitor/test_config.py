@@ -231,3 +231,30 @@ def test_days_are_kept_as_long_as_objectives_look_back(written: Path) -> None:
 def test_every_key_of_the_monitor_has_its_row_in_the_docs(page: str, sections: dict[str, type[Section]]) -> None:
     found = re.findall(r"^\| `(\w+\.\w+)` \|", (DOCS / page).read_text(), re.MULTILINE)
     assert set(found) == {f"{name}.{key}" for name, section in sections.items() for key in section.model_fields}
+
+
+def test_a_price_is_of_all_types_of_gpu_or_of_each(written: Path) -> None:
+    one = config_of(written, "compare: {gpu_hour: 2.5, currency: EUR}").compare.prices
+    assert (one.of("NVIDIA A100"), one.of(""), one.currency) == (2.5, None, "EUR")
+    each = config_of(written, "compare: {gpu_hour: {NVIDIA A100: 1, '*': 3.5}}").compare.prices
+    assert (each.of("NVIDIA A100"), each.of("NVIDIA H100")) == (1, 3.5)
+    none = config_of(written, "compare: {}").compare.prices
+    assert none.of("NVIDIA A100") is None
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ("gpu_hour: cheap", "compare.gpu_hour.*: 'cheap': allowed: a price above 0"),
+        ("gpu_hour: 0", "a price above 0"),
+        ("gpu_hour: .nan", "a price above 0"),
+        ("gpu_hour: true", "a price above 0"),
+        ("gpu_hour: {H100: -1}", "compare.gpu_hour.H100"),
+        ("currency: EUR", "`currency` together with `gpu_hour`"),
+        ("gpu_day: 3", "compare.gpu_day"),
+    ],
+)
+def test_what_is_no_price_is_refused(written: Path, section: str, told: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        config_of(written, f"compare: {{{section}}}")
+    assert told in str(error.value)

@@ -1,0 +1,102 @@
+"""The frameworks side by side, from a history; and load tests that are handed in."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from exporters.config import default_path
+from exporters.schema import FRAMEWORKS
+from exporters.terminal import printable
+from inferwatch.console import MISUSED, CommandError
+from inferwatch.place import Place, opened
+from inferwatch.process import load
+from monitor.api.compare import as_model, query
+from monitor.compare.ask import Comparer
+from monitor.compare.imported import parse
+from monitor.compare.imported.document import ForeignFile
+from monitor.compare.imported.run import Run
+from monitor.compare.model import Comparison
+from monitor.compare.runs import Runs
+from monitor.compare.text import as_csv, as_markdown, as_table
+from monitor.config import MonitorConfig
+from monitor.history.question import QuestionError
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the file of a load test does not say, and whoever imports it does."""
+
+    framework: str = ""
+    version: str = ""
+    model: str = ""
+    gpu: str = ""
+
+
+def compare(at: Place, parameters: Mapping[str, Any], form: str) -> None:
+    """`parameters` are those of /api/v1/compare."""
+    prices = load(at.config or default_path(), MonitorConfig).compare.prices
+    with opened(at.settings, current=True) as engine:
+        try:
+            told = Comparer(engine, prices).compare(query(parameters).asked(time.time()))
+        except QuestionError as error:
+            option = f"--{error.parameter}{str(error).removeprefix(error.parameter)}"
+            allowed = f"; allowed: {', '.join(error.allowed)}" if error.allowed else ""
+            raise CommandError(f"{option}{allowed}", status=MISUSED) from error
+    sys.stdout.write(_text(told, form))
+
+
+def _text(told: Comparison, form: str) -> str:
+    if form == "json":
+        return as_model(told).model_dump_json(indent=2) + "\n"
+    if form == "csv":
+        return as_csv(told)
+    text = as_markdown(told) if form == "markdown" else as_table(told)
+    return "".join(f"{printable(line)}\n" for line in text.splitlines())
+
+
+def import_runs(at: Place, files: Sequence[Path], told: Told) -> None:
+    """All files or none."""
+    if told.framework not in ("", *FRAMEWORKS):
+        raise CommandError(f"--framework: {told.framework!r}: allowed: {', '.join(FRAMEWORKS)}", status=MISUSED)
+    read = [(file, *_runs(file, told)) for file in files]
+    with opened(at.settings, current=True) as engine:
+        for file, content, runs in read:
+            Runs(engine).add(file.name, content, runs)
+            print(f"{file}: {len(runs)} of {runs[0].tool}", file=sys.stderr)
+
+
+def _runs(file: Path, told: Told) -> tuple[bytes, list[Run]]:
+    try:
+        content = file.read_bytes()
+        found = parse(content.decode("utf-8-sig"), str(file))
+    except OSError as error:
+        raise CommandError(f"{file}: could not be read: {error.strerror}", status=MISUSED) from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{file}: could not be read: byte {error.start} is not UTF-8") from error
+    except ForeignFile as error:
+        raise CommandError(str(error)) from error
+    return content, [_completed(run, told) for run in found]
+
+
+def _completed(run: Run, told: Told) -> Run:
+    return replace(
+        run,
+        framework=told.framework or run.framework,
+        version=told.version or run.version,
+        model=told.model or run.model,
+        gpu=told.gpu or run.gpu,
+    )
+
+
+def forget_runs(at: Place, file: str) -> None:
+    """By the name under which they were imported."""
+    with opened(at.settings, current=True) as engine:
+        if not Runs(engine).remove(Path(file).name):
+            names = sorted({cell.group.file for cell in Runs(engine).cells()})
+            known = f"; allowed: {', '.join(names)}" if names else ": none was imported"
+            raise CommandError(f"--forget: {file}: no run of that name{known}", status=MISUSED)

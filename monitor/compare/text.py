@@ -1,0 +1,113 @@
+"""A comparison as text: a table for the terminal, Markdown, and CSV. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, replace
+
+from monitor.compare.model import Cell, Comparison, Group, Measure
+from monitor.compare.notes import name_of
+from monitor.compare.words import READING, SIGNS, TITLES, asked_for, remarks, sections, with_interval
+from monitor.page import quantities
+
+_SHOWN = (
+    Measure.TOKENS, Measure.TOKENS_PER_GPU, Measure.TTFT_P50, Measure.TTFT_P99, Measure.ITL_P99, Measure.E2E_P99,
+    Measure.HIT_RATIO, Measure.JOULES, Measure.COST,
+)  # fmt: skip
+_BRACKETED = (Measure.TOKENS, Measure.TTFT_P99)
+"""The intervals of the others stand in CSV and JSON: a table has to be read."""
+_LEFT_ALIGNED = 2
+"""Columns of words, before those of numbers."""
+Line = tuple[str, ...]
+
+
+def as_table(told: Comparison) -> str:
+    return "\n".join(_page(told, _aligned, "{}"))
+
+
+def as_markdown(told: Comparison) -> str:
+    return "\n".join(_page(told, _piped, "## {}"))
+
+
+def _page(told: Comparison, drawn: Callable[[Sequence[Line]], Iterable[str]], heading: str) -> Iterator[str]:
+    yield from (f"{quantities.moment(told.since)} to {quantities.moment(told.until)}", "")
+    if not told.cells:
+        yield from ("Nothing to compare: no minute of this time has a server with requests.", "")
+    for section in sections(told):
+        yield from (heading.format(section.title), "")
+        yield from drawn([_head(told.currency), *map(_line, section.cells)])
+        yield from ("", *(f"- {each}" for each in section.rankings()), "")
+    yield from (READING, SIGNS, "", *(f"- {each}" for each in remarks(told)), "")
+    yield from _definitions(told)
+
+
+def _definitions(told: Comparison) -> Iterator[str]:
+    if told.definitions:
+        yield from ("What is not the same quantity for all that are compared:", "")
+    for each in told.definitions:
+        yield f"- {each.metric}"
+        yield from (f"  - {frontend}: {said}" for frontend, said in each.said.items())
+
+
+def _head(currency: str) -> Line:
+    cost = f"{TITLES[Measure.COST]}{f', {currency}' if currency else ''}"
+    titles = (cost if measure is Measure.COST else TITLES[measure] for measure in _SHOWN)
+    return ("at once", "who", "minutes", *titles, "prompt", "output", "aborted")
+
+
+def _line(cell: Cell) -> Line:
+    minutes = f"{cell.minutes:,}" if not cell.group.is_imported else f"imported, {cell.group.file}"
+    return (str(cell.band.at_once), name_of(cell.group), minutes, *_measured(cell), *asked_for(cell.workload))
+
+
+def _measured(cell: Cell) -> Iterator[str]:
+    for measure in _SHOWN:
+        estimate = cell.of(measure)
+        if estimate is not None and measure not in _BRACKETED:
+            estimate = replace(estimate, low=None, high=None)
+        yield with_interval(measure, estimate)
+
+
+def _aligned(lines: Sequence[Line]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (
+            text.ljust(width) if n < _LEFT_ALIGNED else text.rjust(width)
+            for n, (text, width) in enumerate(zip(line, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _piped(lines: Sequence[Line]) -> Iterator[str]:
+    head, *rest = lines
+    rule = tuple("---" if n < _LEFT_ALIGNED else "---:" for n in range(len(head)))
+    for line in (head, rule, *rest):
+        yield "| " + " | ".join(text.replace("|", "\\|").replace("\n", " ") for text in line) + " |"
+
+
+_GROUP = tuple(field.name for field in fields(Group))
+_WORKLOAD = ("prompt_tokens", "output_tokens", "abort_ratio")
+
+
+def as_csv(told: Comparison) -> str:
+    """All numbers in full; what is not known is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    columns = [f"{measure.value}{end}" for measure in Measure for end in ("", "_low", "_high")]
+    writer.writerow([*_GROUP, "at_once", "minutes", "running", *columns, *_WORKLOAD])
+    for cell in told.cells:
+        writer.writerow(_row(cell))
+    return text.getvalue()
+
+
+def _row(cell: Cell) -> Iterator[object]:
+    yield from (getattr(cell.group, name) for name in _GROUP)
+    yield from (cell.band.at_once, cell.minutes, cell.running)
+    for measure in Measure:
+        estimate = cell.of(measure)
+        told = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
+        yield from (None if number == math.inf else number for number in told)
+    yield from (cell.workload.prompt_tokens, cell.workload.generation_tokens, cell.workload.abort_ratio)
