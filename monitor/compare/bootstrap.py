@@ -4,9 +4,9 @@ Minutes that follow each other are alike: a request lasts for longer than one, a
 them are drawn instead of single ones (a moving-block bootstrap, in a circle so that no row is drawn less than others),
 and everything is worked out anew from the rows that were drawn: ratios of sums, and percentiles of merged histograms.
 
-- A block is as long as the cube root of the number of rows, rounded up: the length that is best for spreads of sums as
-  rows become more (Hall, Horowitz and Jing, 1995). It is not shorter than three times the P99 of a request's duration,
-  which ties minutes together, and there are at most `MOST_BLOCKS`, since more tell nothing more.
+- A block is as many minutes long as the cube root of their number, rounded up: the length that is best for spreads of
+  sums as they become more (Hall, Horowitz and Jing, 1995). It is not shorter than three times the P99 of a request's
+  duration, which ties minutes together, and there are at most `MOST_BLOCKS`, since more tell nothing more.
 - Few blocks vary too little among themselves: the percentiles that are read are moved outwards by what Student's
   distribution has beyond the normal one (the expanded percentile interval of Hesterberg, 2015).
 - With fewer than `LEAST_BLOCKS` there is no interval.
@@ -27,6 +27,8 @@ from monitor.history.packed import Floats, Ints
 REPLICATES = 1000
 LEAST_BLOCKS, MOST_BLOCKS = 5, 100
 _NORMAL = NormalDist()
+_ROUNDING = 1e-9
+"""So that the cube root of 27 is 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,10 @@ class Draws:
         return float(np.quantile(low, tail, method="lower")), float(np.quantile(high, 1 - tail, method="higher"))
 
 
-def draws(rows: int, least_length: int, seed: int) -> Draws | None:
-    """None where there are too few blocks."""
-    length = max(math.ceil(rows ** (1 / 3) - 1e-9), least_length, math.ceil(rows / MOST_BLOCKS))
+def draws(rows: int, least_minutes: float, seed: int, of_row: float = 1.0) -> Draws | None:
+    """Of rows of `of_row` minutes on average. None where there are too few blocks."""
+    minutes = rows * of_row
+    length = math.ceil(max(minutes ** (1 / 3), least_minutes, minutes / MOST_BLOCKS) / of_row - _ROUNDING)
     blocks = rows // length
     if blocks < LEAST_BLOCKS:
         return None

@@ -42,9 +42,7 @@ def cell(group: Group, band: Band, rows: Rows, price: float | None = None) -> Ce
 
 
 def _draws(rows: Rows) -> Draws | None:
-    """Of rows as long as they are on average."""
-    of_each = float(rows.number(Number.MINUTES).mean())
-    return draws(len(rows), math.ceil(DURATIONS * longest(rows) / MINUTE / of_each), _SEED)
+    return draws(len(rows), DURATIONS * longest(rows) / MINUTE, _SEED, float(rows.number(Number.MINUTES).mean()))
 
 
 def _ratios(rows: Rows, drawn: Draws | None, price: float | None) -> dict[Measure, Estimate]:

@@ -25,6 +25,12 @@ def test_a_block_is_not_shorter_than_what_ties_rows_together() -> None:
     assert drawn.length == 20
 
 
+def test_rows_that_are_several_minutes_make_shorter_blocks() -> None:
+    drawn = draws(10, 1, 0, 3.0)
+    assert drawn is not None
+    assert drawn.length == 2, "the cube root of 30 is 3.1 minutes, a row is 3"
+
+
 def test_there_is_no_interval_of_few_blocks() -> None:
     assert draws(12, 1, 0) is None
     assert draws(99, 20, 0) is None
