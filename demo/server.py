@@ -10,6 +10,8 @@ from demo.dcgm import Load
 from demo.engine import Engine
 from demo.faces.exposition import Page
 from demo.faces.lmdeploy import Lmdeploy
+from demo.faces.sglang import Sglang
+from demo.faces.triton import Triton
 from demo.faces.trtllm_serve import TrtllmServe
 from demo.faces.vllm import Vllm
 from demo.model import EngineState, Face, Identity, Limits, Request, Steps
@@ -30,7 +32,13 @@ class _Makes(Protocol):
     ) -> PagedFace: ...
 
 
-FACES: Mapping[str, _Makes] = {"vllm": Vllm, "lmdeploy": Lmdeploy, "trtllm_serve": TrtllmServe}
+FACES: Mapping[str, _Makes] = {
+    "vllm": Vllm,
+    "sglang": Sglang,
+    "lmdeploy": Lmdeploy,
+    "trtllm_serve": TrtllmServe,
+    "triton": Triton,
+}
 """By frontend."""
 FRAMEWORK_OF = {"trtllm_serve": "tensorrt_llm", "triton": "tensorrt_llm"}
 """Of frontends that are not named as their framework is."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from demo.fleet import Fleet, Service
 from demo.model import Limits
-from demo.server import FACES, Spec
+from demo.server import Spec
 from demo.workload import BATCH, CHAT, CODE, LORA, RAG, Mix, Rate
 
 GPUS: Mapping[str, int] = {"sim-1": 8, "sim-2": 8, "sim-3": 8}
@@ -47,7 +47,7 @@ SPECS: Sequence[Spec] = (
     _spec("lmdeploy-old", "lmdeploy", "0.9.2", "internlm2_5-7b-chat", "sim-1", 4, limits=_SMALL, labels=_team("mail")),
     _spec("trtllm-new", "trtllm_serve", "1.3.0", QWEN, "sim-1", 5, labels=_team("agents")),
     _spec("trtllm-code", "trtllm_serve", "1.2.1", CODER, "sim-1", 6, slowness=4.0, labels=_team("code")),
-    _spec("triton-batch", "triton", "", "Llama-3.1-8B-Instruct-FP8", "sim-3", 4, labels=_team("reports")),
+    _spec("triton-batch", "triton", "24.11", "Llama-3.1-8B-Instruct-FP8", "sim-3", 4, labels=_team("reports")),
 )  # fmt: skip
 
 
@@ -72,12 +72,6 @@ SERVICES: Sequence[Service] = (
 
 
 def standard(*, seed: int, start: float, load: float = 1.0, kept: float | None = None) -> Fleet:
-    """`load` is times the usual requests; what has no face is left out."""
-    specs = [spec for spec in SPECS if spec.frontend in FACES]
-    names = {spec.name for spec in specs}
-    services = [
-        replace(service, servers=here, rate=replace(service.rate, mean=load * service.rate.mean))
-        for service in SERVICES
-        if (here := tuple(name for name in service.servers if name in names))
-    ]
-    return Fleet(specs, services, GPUS, seed=seed, start=start, kept=kept)
+    """`load` is times the usual requests."""
+    services = [replace(service, rate=replace(service.rate, mean=load * service.rate.mean)) for service in SERVICES]
+    return Fleet(SPECS, services, GPUS, seed=seed, start=start, kept=kept)

@@ -24,8 +24,8 @@ class _Skipping(selectors.DefaultSelector):
         if timeout is None:
             return super().select(None)
         ready = super().select(0)
-        if not ready and timeout > 0:
-            # A timer is due once its moment is over.
+        if not ready:
+            # A timer is due once its moment is over, so a turn of the loop takes the shortest time that there is.
             self.now = math.nextafter(self.now + timeout, math.inf)
         return ready
 

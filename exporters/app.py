@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from difflib import get_close_matches
+from typing import Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,9 +15,12 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from exporters import debug
+from exporters.collected import Collected
 from exporters.exposition import CONTENT_TYPE
 from exporters.fetch import resolve_in_many_threads
-from exporters.sidecar import NotAllowed, Sidecar
+from exporters.gpu.gathered import Gathered
+from exporters.sidecar import NotAllowed
+from exporters.target import Target
 
 TIMEOUT_HEADER = "x-prometheus-scrape-timeout-seconds"
 _PATHS = {
@@ -30,7 +34,21 @@ _PATHS = {
 _PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
-def create_app(sidecar: Sidecar) -> Starlette:
+class Reader(Protocol):
+    """A sidecar, or several that answer as one."""
+
+    @property
+    def problems(self) -> list[str]: ...
+    @property
+    def gpu_readings(self) -> Gathered | None: ...
+    def targets(self) -> Sequence[Target]: ...
+    async def collect(self, timeout: float | None = None) -> list[Collected]: ...
+    async def probe(self, url: str, timeout: float | None = None) -> Collected: ...
+    def page(self, collected: Iterable[Collected], *, own: bool = True) -> str: ...
+    async def aclose(self) -> None: ...
+
+
+def create_app(sidecar: Reader) -> Starlette:
     """Closes the sidecar when it shuts down."""
 
     @asynccontextmanager

@@ -95,10 +95,12 @@ class Sidecar:
         return (await self._collect([target], target.timeout if timeout is None else timeout))[0]
 
     def page(self, collected: Iterable[Collected], *, own: bool = True) -> str:
-        """The exposition; `own` adds what the sidecar says of itself."""
-        chunks: list[Mapping[str, str]] = [c.chunks for c in collected]
-        gpus = {} if self._gpus is None else self._gpus.chunks()
-        return exposition.page([*chunks, gpus, self._own()] if own else chunks)
+        """The exposition; `own` adds what the sidecar says of itself and of its host."""
+        return exposition.page([*(c.chunks for c in collected), *(self.own_chunks() if own else ())])
+
+    def own_chunks(self) -> list[Mapping[str, str]]:
+        """Sample lines by metric: of the GPUs, as of the last collection, and of itself."""
+        return [{} if self._gpus is None else self._gpus.chunks(), self._own()]
 
     def reload(self, config: Config) -> None:
         self.config = config

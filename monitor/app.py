@@ -19,7 +19,6 @@ from exporters import app as sidecar_app
 from exporters import exposition, schema
 from exporters.fetch import product_version
 from exporters.observation import labels
-from exporters.sidecar import Sidecar
 from monitor.advise.adviser import Adviser
 from monitor.alert_history.history import AlertHistory
 from monitor.api import describe, problems
@@ -58,7 +57,7 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     recorder: Recorder | None = None,
     alerts: AlertHistory | None = None,
     watch: Watch | None = None,
-    sidecar: Sidecar | None = None,
+    sidecar: sidecar_app.Reader | None = None,
     node: str | None = None,
     looked_for: Sequence[str] = (),
     sidecars: Sequence[str] = (),
@@ -142,7 +141,7 @@ async def _running(what: Coroutine[None, None, None]) -> AsyncIterator[None]:
         await task
 
 
-def _add_own(app: FastAPI, own: Callable[[], str], sidecar: Sidecar | None) -> None:
+def _add_own(app: FastAPI, own: Callable[[], str], sidecar: sidecar_app.Reader | None) -> None:
     """`own` are the monitor's own metrics."""
 
     @app.get("/metrics", include_in_schema=False)
