@@ -47,7 +47,7 @@ _BAD = TimeSeries(
             _by_day("day", "1 - objective", "slo || ' may be bad'"),
         ]),
     ),
-    looks=(Look(" may be bad$", line=Line.DASHED),),
+    looks=(Look(" may be bad$", BAD, Line.DASHED),),
     longest_step=sql.LONGEST_STEP,
     width=12,
     height=9,

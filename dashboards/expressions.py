@@ -69,6 +69,11 @@ def if_any(of: str) -> str:
     return promql.binary(of, ">", "0")
 
 
+def none_of_any(of: str) -> str:
+    """0 at moments at which it is known of some kind, and happened of none."""
+    return promql.binary(promql.binary(max_by((), of), "*", "0"), "unless", if_any(of), on=())
+
+
 def sum_by(by: Sequence[str], of: str) -> str:
     return promql.aggregate("sum", by, of)
 

@@ -161,10 +161,10 @@ def _lines(title: str, of: str, unit: Unit, description: str, *, legend: str = _
 
 
 def _bars(title: str, of: str, unit: Unit, description: str, kind: str, axis: str = "") -> TimeSeries:
-    """Of what seldom happens; no bar is none of it."""
+    """Of what seldom happens."""
     legend = f"{_LEGEND} {{{{{kind}}}}}"
     return TimeSeries(
-        title=title, description=description, unit=unit, queries=(Query(ask.if_any(of), legend),), minimum=0, axis=axis,
+        title=title, description=description, unit=unit, queries=parts.seldom(of, legend), minimum=0, axis=axis,
         bars=True, is_stacked=True,
     )  # fmt: skip
 
@@ -199,7 +199,7 @@ _POWER = (
     _lines("SM clock", ask.gauge("gpu_clock_hertz", promql.equals("domain", "sm")), Unit.HERTZ,
            f"It falls where the GPU is idle or held down. {_NO_GPUS}"),
     _bars("Slowed down", ask.rate("gpu_throttled_seconds_total"), Unit.RATIO,
-          "Share of the time in which clocks were held down, by reason; reasons overlap. Empty where none were.",
+          "Share of the time in which clocks were held down, by reason; reasons overlap.",
           "reason"),
     _lines("PCIe traffic", ask.rate("gpu_pcie_bytes_total"), Unit.BYTES_PER_SECOND,
            f"By direction. {_NO_GPUS}", legend=f"{_LEGEND} {{{{direction}}}}"),
@@ -233,10 +233,10 @@ _HARM = (
         thresholds=parts.NONE_IS_BEST,
     ),
     _bars("ECC errors", ask.increase("gpu_ecc_errors_total"), Unit.NUMBER,
-          "New ones: corrected ones are routine, uncorrected ones lose data. Empty where there were none.", "kind",
+          "New ones: corrected ones are routine, uncorrected ones lose data. Empty where no GPU counts them.", "kind",
           "errors"),
     _bars("NVLink errors", ask.increase("gpu_nvlink_errors_total"), Unit.NUMBER,
-          "New ones, of all links. Empty where there were none.", "kind", "errors"),
+          "New ones, of all links. Empty where there is no NVLink.", "kind", "errors"),
 )  # fmt: skip
 
 

@@ -32,16 +32,17 @@ _LAG = ask.gauge("inferwatch_history_lag_seconds")
 _LATE = (Threshold(None, GOOD), Threshold(180, WARNING), Threshold(300, BAD))
 _NO_MONITOR = "Empty where Prometheus does not scrape the monitor."
 _SECONDS = "1000"
+_PROCESS = ("node", *_SCRAPED)
+_CONFIGURED = "inferwatch_config_last_reload_success_timestamp_seconds"
 
 
 def _by_reason(title: str, description: str, metric: str) -> TimeSeries:
-    """What seldom happens: a bar where it did."""
     return TimeSeries(
         title=title,
         description=description,
         unit=Unit.NUMBER,
         axis="per second",
-        queries=(Query(ask.if_any(ask.sum_by(("reason",), ask.rate(metric))), "{{reason}}"),),
+        queries=parts.seldom(ask.sum_by(("reason",), ask.rate(metric)), "{{reason}}"),
         is_stacked=True,
         bars=True,
     )
@@ -109,12 +110,14 @@ _PROCESSES = (
         description="Each process of inferwatch with its version, the version of its grid of buckets (counts of two "
         "are not added up), and since when its configuration is in force.",
         queries=(
-            Query(ask.max_by(("node", "version", "grid"), ask.gauge("inferwatch_build_info"))),
-            Query(promql.binary(ask.gauge("inferwatch_config_last_reload_success_timestamp_seconds"), "*", _SECONDS)),
+            Query(ask.max_by((*_PROCESS, "version", "grid"), ask.chosen("inferwatch_build_info"))),
+            Query(promql.binary(ask.max_by(_PROCESS, ask.chosen(_CONFIGURED)), "*", _SECONDS)),
         ),
         columns=(
             Column("node", "Host"),
-            Column("version", "Version"),
+            Column("job", "Job"),
+            Column("instance", "Address"),
+            Column("version", "Version", width=90),
             Column("grid", "Grid", width=80),
             Column("B", "Configuration of", Unit.TIMESTAMP, width=190),
         ),
@@ -143,7 +146,7 @@ _COLLECTING = (
     ),
     _by_reason(
         "Failed collections",
-        "By reason, of all chosen servers. Empty as long as none failed.",
+        "By reason, of all chosen servers.",
         "inferwatch_scrape_errors_total",
     ),
     TimeSeries(
@@ -165,7 +168,7 @@ _COLLECTING = (
     ),
     _by_reason(
         "Samples not used",
-        "Dropped by reason, of all chosen servers, per second. No bar: none was.",
+        "Dropped by reason, of all chosen servers, per second.",
         "inferwatch_dropped_samples_total",
     ),
     TimeSeries(
@@ -201,7 +204,7 @@ _GPUS = (
         minimum=0,
     ),
     _by_reason(
-        "Failed readings of GPUs", "By reason. Empty as long as none failed.", "inferwatch_gpu_read_errors_total"
+        "Failed readings of GPUs", "By reason. Empty where GPUs are not read.", "inferwatch_gpu_read_errors_total"
     ),
     _by_reason(
         "Samples of dcgm-exporter not used",

@@ -190,6 +190,11 @@ def latency(phase: str, by: Sequence[str] = ask.GROUP, width: int = 8, note: str
     )
 
 
+def seldom(of: str, legend: str) -> tuple[Query, Query]:
+    """For bars: one for each kind where it happened, and elsewhere 0 rather than no data."""
+    return Query(ask.if_any(of), legend), Query(ask.none_of_any(of), "none")
+
+
 _FIRING = promql.equals("alertstate", "firing")
 
 
@@ -213,7 +218,7 @@ def alerts_table(*matchers: promql.Matcher, width: int = 12, height: int = 9) ->
         columns=(
             Column("severity", "Severity", width=90),
             Column("alertname", "Alert"),
-            Column("slo", "Objective"),
+            Column("slo", "Objective", link=Link("This objective", SLOS, (("slo", "label:Objective"),))),
             Column("node", "Host"),
             Column("server", "Server", link=FROM_ROW),
             Column("model", "Model"),

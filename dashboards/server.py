@@ -321,10 +321,10 @@ _GPUS = (
     _gpu("Memory activity", "gpu_dram_active_ratio", Unit.RATIO, "Share of cycles with memory traffic.", most=1),
     TimeSeries(
         title="Slowed down",
-        description="Share of the time in which clocks were held down, by reason; reasons overlap. Empty where they "
-        "were not, or no GPU is known to run this server.",
+        description="Share of the time in which clocks were held down, by reason; reasons overlap. Empty where no "
+        "GPU is known to run this server.",
         unit=Unit.RATIO,
-        queries=(Query(ask.if_any(ask.of_servers(ask.rate("gpu_throttled_seconds_total"))), f"{_GPU} {{{{reason}}}}"),),
+        queries=parts.seldom(ask.of_servers(ask.rate("gpu_throttled_seconds_total")), f"{_GPU} {{{{reason}}}}"),
         minimum=0,
         bars=True,
         is_stacked=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alerts import promql
 from dashboards import expressions as ask
+from dashboards import parts
 from dashboards.model import Column, Query, Row, Table, TimeSeries, Unit
 from exporters import schema
 
@@ -56,7 +57,7 @@ _PANELS = (
         description="Dropped by reason, and families that inferwatch does not know: a new release shows here first.",
         unit=Unit.NUMBER,
         queries=(
-            Query(ask.if_any(ask.increase("inferwatch_dropped_samples_total")), "{{reason}}"),
+            *parts.seldom(ask.increase("inferwatch_dropped_samples_total"), "{{reason}}"),
             Query(ask.gauge("inferwatch_unmapped_families"), "families not known"),
         ),
     ),

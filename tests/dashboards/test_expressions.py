@@ -19,7 +19,6 @@ OF_PROMETHEUS = [
 every = pytest.mark.parametrize("name", OF_PROMETHEUS)
 ONE_SERVER = "dashboards/server.json"
 SERVERS = [*PAGES, "down"]
-MAY_BE_EMPTY = {"dashboards/itself.json": {"Samples not used": "every sample of the recorded pages is used"}}
 DRAWN_IN = {
     "llm_requests_running": "Running requests",
     "llm_requests_waiting": "Waiting requests",
@@ -76,7 +75,7 @@ def test_every_expression_is_promql(name: str) -> None:
 def test_every_expression_is_answered_and_no_panel_stays_empty(name: str, grafana: Grafana) -> None:
     """Of the dashboard about one server: none that no server of any frontend fills."""
     servers = SERVERS if name == ONE_SERVER else ["vllm"]
-    assert set.intersection(*(empty(grafana, name, server) for server in servers)) == set(MAY_BE_EMPTY.get(name, ()))
+    assert set.intersection(*(empty(grafana, name, server) for server in servers)) == set()
 
 
 @pytest.mark.parametrize("server", PAGES)

@@ -236,3 +236,23 @@ def test_budgets_of_groups_by_a_label_of_ones_own_are_not_mixed(grafana: Grafana
 def test_a_server_of_which_nobody_tells_any_more_is_in_trouble(grafana: Grafana) -> None:
     assert only(grafana.panel(FLEET, "Servers in trouble", **APART)["C"]) == 1
     assert only(grafana.panel(FLEET, "Servers in trouble", **HERE)["C"]) == 0
+
+
+def test_of_what_never_happened_there_is_a_zero_and_of_what_did_a_bar_for_each_kind(grafana: Grafana) -> None:
+    """No sample of the recorded pages was dropped; readings of GPUs fail once in five minutes."""
+    never = grafana.panel(ITSELF, "Samples not used", node=["node-a"])
+    assert (never["A"], by(never["B"], "reason")) == ([], {"": 0})
+    often = grafana.panel(ITSELF, "Failed readings of GPUs", node=["node-a"])
+    assert (by(often["A"], "reason"), often["B"]) == ({"1": pytest.approx(1 / 300)}, [])
+
+
+def test_of_what_nobody_counts_there_is_no_zero(grafana: Grafana) -> None:
+    found = grafana.panel(ITSELF, "Failed readings of GPUs", node=[by_hand.APART])
+    assert (found["A"], found["B"]) == ([], [])
+
+
+def test_every_process_has_a_row_also_two_of_one_host_and_version(grafana: Grafana) -> None:
+    found = grafana.asked(one(ITSELF, "Processes", "table"), ITSELF, **HERE)
+    assert by(found["A"], "node", "job", "version") == {
+        f"{by_hand.NODE} {job} 0.1.0": 1 for job in ("inferwatch", "inferwatch-again")
+    }
