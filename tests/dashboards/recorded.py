@@ -52,12 +52,12 @@ _HISTOGRAM = ("_bucket", "_sum", "_count")
 
 def scrapes(folder: Path, start: int) -> list[Scrape]:
     told = zip(read_by_a_sidecar(folder), (0, MINUTES * 60), strict=True)
-    before, after = ([*_of_servers(page), *_beside(seconds)] for page, seconds in told)
+    before, after = ([*of_servers(page), *beside(seconds)] for page, seconds in told)
     first = {(s.name, s.labels): s.value for s in before}
     return [Scrape(start + i * EVERY, [_at(s, first, i / STEPS) for s in after]) for i in range(STEPS + 1)]
 
 
-def _of_servers(page: Iterable[Sample]) -> Iterator[Sample]:
+def of_servers(page: Iterable[Sample]) -> Iterator[Sample]:
     """Without what the sidecar says of itself, but for who it is: that is made up beside."""
     made_up = {m.name for m in schema.METRICS.values() if m.scope is schema.Scope.SELF} - {"inferwatch_build_info"}
     return (sample for sample in page if sample.name not in made_up)
@@ -115,7 +115,7 @@ def _documents(name: str) -> dict[str, bytes]:
     return found
 
 
-def _beside(seconds: int) -> Iterator[Sample]:
+def beside(seconds: int) -> Iterator[Sample]:
     """GPUs, inferwatch's own processes, and synthetic requests, as they are so many seconds after the beginning."""
     for number in range(4):
         yield from _gpu(number, seconds)

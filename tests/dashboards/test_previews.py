@@ -10,14 +10,13 @@ from playwright.sync_api import Browser
 from dashboards import DASHBOARDS
 from dashboards.model import Dashboard
 from monitor.page.charts.artist import Artist
-from tests.dashboards.asked import Grafana
-from tests.dashboards.previews.pictures import FOLDER, LARGEST, a_month, drawn, name_of, picture, shown
+from tests.dashboards.previews.pictures import FOLDER, LARGEST, a_month, answering, drawn, name_of, picture, shown
 from tests.dashboards.previews.sheet import Sheet
 from tests.end_to_end.browser import chromium
 from tests.end_to_end.processes import ROOT
 
-EMPTY = {"server": {"Findings", "Speculative decoding", "Accepted drafts"}, "itself": {"Samples not used"}}
-"""That server has none of the first; every sample of the recorded pages is used."""
+EMPTY = {"server": {"Findings", "Speculative decoding", "Accepted drafts"}}
+"""That server has none of them."""
 CUT = """() => [...document.querySelectorAll('.panel')].flatMap(panel => {
   const frame = panel.getBoundingClientRect();
   const out = [...panel.querySelectorAll('svg text, .value, .legend, tr')].filter(each => {
@@ -36,9 +35,10 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def sheets(grafana: Grafana, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Sheet]]:
+def sheets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Sheet]]:
     artist = Artist(timeout=120)
-    with a_month(tmp_path_factory.mktemp("month")) as history:
+    folder = tmp_path_factory.mktemp("pictures")
+    with a_month(folder) as history, answering(folder) as grafana:
         yield {name_of(d): drawn(d, grafana, history, artist) for d in DASHBOARDS}
     artist.close()
 
@@ -58,11 +58,12 @@ def test_nothing_is_cut_off_or_runs_out_of_its_panel(
 
 
 @every
-def test_a_picture_of_it_is_small_and_stands_in_the_docs(
+def test_a_picture_of_it_is_small_and_stands_on_both_pages(
     dashboard: Dashboard, sheets: dict[str, Sheet], browser: Browser
 ) -> None:
     name = name_of(dashboard)
     with shown(browser, sheets[name].html) as page:
         assert len(picture(page)) < LARGEST
-    assert f"images/dashboards/{name}.png" in (ROOT / "docs" / "dashboards.md").read_text()
+    for page, link in ((ROOT / "docs" / "dashboards.md", "images"), (ROOT / "README.md", "docs/images")):
+        assert f"]({link}/dashboards/{name}.png)" in page.read_text(encoding="utf-8")
     assert (FOLDER / f"{name}.png").stat().st_size < LARGEST

@@ -20,10 +20,11 @@ def specification(chart: Bars) -> dict[str, Any]:
     rows: Rows = [_row(chart, bar, scale.divisor) for bar in chart.bars]
     y = alt.Y("name:N", sort=None, axis=look.named([bar.name for bar in chart.bars]))
     x = alt.X("value:Q", scale=_ends(least / scale.divisor, most / scale.divisor), axis=look.sideways(scale.title))
-    bar = alt.Chart().mark_bar(fill="var(--data)", height=alt.RelativeBandSize(band=0.7))
+    bar = alt.Chart().mark_bar(height=alt.RelativeBandSize(band=0.7))
+    fill = alt.Fill("colour:N", legend=None, scale=None)
     number = alt.Text("text:N")
     layers = [
-        Layer(rows, bar.encode(x, y, description="said:N")),
+        Layer(rows, bar.encode(x, y, fill, description="said:N")),
         Layer([row for row in rows if row["value"] >= 0], _numbers("left").encode(x, y, number)),
         Layer([row for row in rows if row["value"] < 0], _numbers("right").encode(x, y, number)),
     ]
@@ -33,7 +34,7 @@ def specification(chart: Bars) -> dict[str, Any]:
 def _row(chart: Bars, bar: Bar, divisor: float) -> dict[str, Any]:
     text = chart.unit.said(bar.value)
     said = "\n".join(filter(None, [f"{bar.name}: {text}", bar.text]))
-    return {"name": bar.name, "value": bar.value / divisor, "text": text, "said": said}
+    return {"name": bar.name, "value": bar.value / divisor, "text": text, "said": said, "colour": bar.colour}
 
 
 def _ends(least: float, most: float) -> alt.Scale:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from monitor.page.charts.model import Chart, Form, Look, Scatter, StateTimeline, TimeSeries
+from monitor.page.charts.model import Chart, Form, Group, Line, Look, Scatter, StateTimeline, TimeSeries
 
 COLOURS = ("--line-1", "--line-2", "--line-3", "--line-4", "--text")
 """CSS variables of the page."""
@@ -28,12 +28,12 @@ class Entry:
     opacity: float = 1.0
 
 
-def colour(number: int) -> str:
-    return f"var({COLOURS[number % len(COLOURS)]})"
+def colours(those: Sequence[Line | Group]) -> list[str]:
+    return [each.colour or f"var({COLOURS[i % len(COLOURS)]})" for i, each in enumerate(those)]
 
 
-def dashes(number: int) -> tuple[int, ...]:
-    return DASHES[number % len(DASHES)]
+def dashes(lines: Sequence[Line]) -> list[tuple[int, ...]]:
+    return [each.dashes or DASHES[0 if each.colour else i % len(DASHES)] for i, each in enumerate(lines)]
 
 
 def shape(number: int) -> str:
@@ -47,8 +47,8 @@ def legend(chart: Chart) -> tuple[Entry, ...]:
             entries = _lines(chart)
         case Scatter():
             entries = [
-                Entry(group.name, colour(i), CURVE if group.curve else None, None if group.curve else shape(i))
-                for i, group in enumerate(chart.groups)
+                Entry(group.name, colour, CURVE if group.curve else None, None if group.curve else shape(i))
+                for i, (group, colour) in enumerate(zip(chart.groups, colours(chart.groups), strict=True))
             ]
         case StateTimeline():
             states = sorted({span.state for row in chart.rows for span in row.spans}, key=lambda state: state.name)
@@ -59,5 +59,6 @@ def legend(chart: Chart) -> tuple[Entry, ...]:
 
 
 def _lines(chart: TimeSeries) -> Sequence[Entry]:
-    stacked = chart.form is Form.STACK
-    return [Entry(line.name, colour(i), None if stacked else dashes(i)) for i, line in enumerate(chart.lines)]
+    stacked, lines = chart.form is Form.STACK, chart.lines
+    each = zip(lines, colours(lines), dashes(lines), strict=True)
+    return [Entry(line.name, colour, None if stacked else dashed) for line, colour, dashed in each]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,8 +82,8 @@ def upright(title: str, **more: Any) -> alt.Axis:
     )  # fmt: skip
 
 
-def told_apart(names: Sequence[str], by: Callable[[int], str | Sequence[float]]) -> alt.Scale:
-    return alt.Scale(domain=list(names), range=[by(number) for number in range(len(names))])
+def told_apart(names: Sequence[str], by: Sequence[str | Sequence[float]]) -> alt.Scale:
+    return alt.Scale(domain=list(names), range=list(by))
 
 
 def named(names: Sequence[str]) -> alt.Axis:
@@ -96,7 +96,7 @@ def named(names: Sequence[str]) -> alt.Axis:
         labelPadding=6,
         labelColor="var(--text)",
         minExtent=room,
-        labelLimit=max(1, _NARROW * room),
+        labelLimit=_NARROW * _WIDEST_NAME,
     )
 
 

@@ -36,10 +36,15 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`points` in order of time. A window that is missing is a gap."""
+    """`points` in order of time. A window that is missing is a gap.
+
+    Without a `colour` (as CSS has it) of its own, colour and dashes go by its place among the lines.
+    """
 
     name: str
     points: tuple[Point, ...]
+    colour: str = ""
+    dashes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,7 @@ class Bar:
     value: float
     text: str = ""
     """Beside the value when pointed at."""
+    colour: str = "var(--data)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +181,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A curve connects its pairs with a dashed line; without it they are dots."""
+    """A curve connects its pairs with a dashed line; without it they are dots.
+
+    Without a `colour` (as CSS has it) of its own, that goes by its place among the groups.
+    """
 
     name: str
     pairs: tuple[Pair, ...]
     curve: bool = False
+    colour: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,14 @@ class _Plan:
         return alt.Y(f"{field}:Q", axis=look.upright(title), scale=_scale(self.chart.y))
 
     def _colour(self) -> alt.Color:
-        return alt.Color("name:N", legend=None, scale=look.told_apart(self._names(), legend.colour))
+        scale = look.told_apart(self._names(), legend.colours(self.chart.groups))
+        return alt.Color("name:N", legend=None, scale=scale)
 
     def _shape(self) -> alt.Shape:
-        return alt.Shape("name:N", legend=None, scale=look.told_apart(self._names(), legend.shape))
+        names = self._names()
+        return alt.Shape(
+            "name:N", legend=None, scale=look.told_apart(names, [legend.shape(i) for i in range(len(names))])
+        )
 
     def _names(self) -> list[str]:
         return [group.name for group in self.chart.groups]

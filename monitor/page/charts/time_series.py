@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -62,7 +62,7 @@ class _Plan:
 
     def _line(self, drawn: Runs) -> Layer:
         mark = alt.Chart().mark_line(strokeWidth=1.75, strokeJoin="round", aria=False)
-        dashes = alt.StrokeDash("name:N", legend=None, scale=self._told_apart(legend.dashes))
+        dashes = alt.StrokeDash("name:N", legend=None, scale=self._told_apart(legend.dashes(self.chart.lines)))
         encoded = mark.encode(self.x("at"), self.y("value"), self._colour(), dashes, alt.Detail("run:N"))
         return Layer(self._rows(drawn), encoded)
 
@@ -80,9 +80,9 @@ class _Plan:
             yield Layer(self._rows(_lone(bounded)), rule.encode(*encodings, strokeWidth=alt.value(3)))
 
     def _colour(self) -> alt.Color:
-        return alt.Color("name:N", legend=None, scale=self._told_apart(legend.colour))
+        return alt.Color("name:N", legend=None, scale=self._told_apart(legend.colours(self.chart.lines)))
 
-    def _told_apart(self, by: Callable[[int], str | Sequence[float]]) -> alt.Scale:
+    def _told_apart(self, by: Sequence[str | Sequence[float]]) -> alt.Scale:
         return look.told_apart([line.name for line in self.chart.lines], by)
 
     def _rows(self, drawn: Runs) -> Rows:
@@ -144,7 +144,7 @@ class _Plan:
 
 
 def _within(chart: TimeSeries) -> TimeSeries:
-    lines = tuple(Line(line.name, tuple(_clipped(chart, line.points))) for line in chart.lines)
+    lines = tuple(replace(line, points=tuple(_clipped(chart, line.points))) for line in chart.lines)
     return replace(chart, lines=lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -132,9 +133,13 @@ def _stat(panel: model.Stat | model.Gauge, room: _Room) -> Drawing:
 def _number(panel: Panel, series: Series, *, named: bool) -> Markup:
     colour = _colour(panel, series.last)
     name = Markup('<span class="name">{}</span>').format(series.name) if named else Markup("")
-    return Markup('<span class="number"><span class="value {}">{}</span>{}</span>').format(
-        colour, said(panel, series.last), name
-    )
+    text = said(panel, series.last)
+    look = f"{colour} long" if len(text) > _LONG else colour
+    return Markup('<span class="number"><span class="value {}">{}</span>{}</span>').format(look, text, name)
+
+
+_LONG = 9
+"""Letters."""
 
 
 def said(panel: Panel, value: float) -> str:
@@ -187,7 +192,7 @@ def _time_series(panel: model.TimeSeries, room: _Room) -> Drawing:
             unit_of(panel.unit, panel.axis),
             source.since,
             source.until,
-            tuple(charts.Line(n, _points(each, source)) for n, each in zip(names, shown, strict=True)),
+            tuple(_line(panel, n, _points(each, source)) for n, each in zip(names, shown, strict=True)),
             form=charts.Form.STACK if stacked else charts.Form.LINES,
             marks=tuple(charts.Mark(mark.at, mark.text) for mark in room.marks),
             thresholds=_limits(panel),
@@ -195,6 +200,17 @@ def _time_series(panel: model.TimeSeries, room: _Room) -> Drawing:
             size=room.size(names if any(names) else ()),
         )
     )
+
+
+def _line(panel: model.TimeSeries, name: str, points: tuple[charts.Point, ...]) -> charts.Line:
+    """As the looks say that its name matches; what none says is as it is by its place."""
+    looks = [look for look in panel.looks if re.search(look.pattern, name)]
+    colour = next((look.colour.value for look in looks if look.colour), "")
+    dashes = next((_DASHES[look.line] for look in looks if look.line), ())
+    return charts.Line(name, points, colour, dashes)
+
+
+_DASHES = {model.Line.DASHED: (7, 3), model.Line.DOTTED: (2, 2)}
 
 
 def _names(shown: Sequence[Series]) -> list[str]:
@@ -227,8 +243,16 @@ def _bars(panel: Panel, room: _Room) -> Drawing:
     every = [each for found in room.source.series(panel) for each in found if each.points]
     if not every:
         return EMPTY
-    drawn = tuple(charts.Bar(name, each.last) for name, each in zip(_names(every), every, strict=True))
+    drawn = tuple(
+        charts.Bar(name, each.last, colour=_filled(panel, each.last))
+        for name, each in zip(_names(every), every, strict=True)
+    )
     return room.drawn(charts.Bars(panel.title, unit_of(panel.unit), drawn[:16], size=room.size()))
+
+
+def _filled(panel: Panel, value: float) -> str:
+    colour = _threshold(panel.thresholds, value)
+    return colour.value if colour else "var(--data)"
 
 
 def _bar_chart(panel: model.BarChart, room: _Room) -> Drawing:
@@ -320,9 +344,13 @@ def _scatter(panel: model.Scatter, room: _Room) -> Drawing:
             groups[query.legend if isinstance(query, model.Query) else ""] = known
     if not groups:
         return EMPTY
-    drawn = tuple(charts.Group(name, pairs) for name, pairs in sorted(groups.items()))
+    drawn = tuple(charts.Group(name, pairs, colour=_of_group(panel, name)) for name, pairs in sorted(groups.items()))
     x, y = charts.Measure(panel.x_title, unit_of(panel.x_unit)), charts.Measure(panel.y_title, unit_of(panel.unit))
     return room.drawn(charts.Scatter(panel.title, x, y, drawn, size=room.size(groups)))
+
+
+def _of_group(panel: model.Scatter, name: str) -> str:
+    return next((look.colour.value for look in panel.looks if look.colour and re.search(look.pattern, name)), "")
 
 
 def _identity(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

@@ -26,7 +26,7 @@ h1 {{ margin: 2px 0 2px; }} h2 {{ margin: 10px 0 4px; }} h3 {{ margin: 0 0 4px; 
 .key {{ white-space: nowrap; }} .key svg {{ vertical-align: -1px; margin-right: 3px; }}
 .numbers {{ display: flex; flex-wrap: wrap; gap: 2px 18px; }} .number {{ display: flex; flex-direction: column; }}
 .value {{ font-size: 24px; line-height: 1.2; font-weight: 600; white-space: nowrap; }}
-.many .value {{ font-size: 18px; }} .name {{ color: var(--muted); font-size: 12px; }}
+.many .value, .value.long {{ font-size: 18px; }} .name {{ color: var(--muted); font-size: 12px; }}
 table {{ width: 100%; border-collapse: collapse; font-size: 12px; }}
 th {{ text-align: left; color: var(--muted); font-weight: 500; }}
 th, td {{ padding: 3px 6px; border-bottom: 1px solid var(--edge); white-space: nowrap; overflow: hidden;
