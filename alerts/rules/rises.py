@@ -14,17 +14,24 @@ from alerts.rules.scope import PIECE, Scope
 
 
 def increase(
-    scope: Scope, name: str, *more: promql.Matcher, witness: str, by: Sequence[str] = (), begins_at_zero: bool = False
+    scope: Scope,
+    name: str,
+    *more: promql.Matcher,
+    witness: str,
+    by: Sequence[str] = (),
+    only: str = "",
+    begins_at_zero: bool = False,
 ) -> str:
     """Of each engine, and of what else is named. `witness` is the counter that tells whether the engine counted on.
 
-    With `begins_at_zero` what such an engine did not show before stood at zero.
+    `only` are those that are wanted, by the same labels. With `begins_at_zero` what an engine that counted on did not
+    show before stood at zero.
     """
     keys, of = (*scope.engine, *by), scope.metric(name, *more)
-    rise = promql.aggregate("max", keys, promql.call("increase", scope.samples(of)))
+    rise = _of_copies(keys, promql.call("increase", scope.samples(of)), only)
     if scope.span != PIECE:
         return rise
-    last, first = _last(scope, of, keys), _last(scope, of, keys, SLICE)
+    last, first = (_of_copies(keys, _last(scope, of, ago), only) for ago in (0, SLICE))
     if begins_at_zero:
         first = promql.first_of(first, promql.binary(last, "*", "0"))
     added = promql.binary(promql.binary(last, "-", first), ">=", "0")
@@ -34,18 +41,23 @@ def increase(
 def change(scope: Scope, name: str, *, witness: str) -> str:
     """Of a gauge of each engine. Across a restart nothing is known of it."""
     of = scope.metric(name)
-    change = promql.aggregate("max", scope.engine, promql.call("delta", scope.samples(of)))
+    change = _of_copies(scope.engine, promql.call("delta", scope.samples(of)))
     restarted = promql.binary(_resets(scope, witness), ">", "0")
     within = promql.binary(change, "unless", restarted, on=scope.engine)
     if scope.span != PIECE:
         return within
-    whole = promql.binary(_last(scope, of, scope.engine), "-", _last(scope, of, scope.engine, SLICE))
-    return promql.first_of(promql.binary(whole, "and", _counts_on(scope, witness), on=scope.engine), within)
+    last, first = (_of_copies(scope.engine, _last(scope, of, ago)) for ago in (0, SLICE))
+    whole = promql.binary(promql.binary(last, "-", first), "and", _counts_on(scope, witness), on=scope.engine)
+    return promql.first_of(whole, within)
 
 
-def _last(scope: Scope, of: str, keys: Sequence[str], ago: int = 0) -> str:
-    """Of copies the one that was read last has the most."""
-    return promql.aggregate("max", keys, promql.call("last_over_time", scope.samples(of, ago=ago)))
+def _last(scope: Scope, of: str, ago: int) -> str:
+    return promql.call("last_over_time", scope.samples(of, ago=ago))
+
+
+def _of_copies(keys: Sequence[str], of: str, only: str = "") -> str:
+    """That which was read last has the most."""
+    return promql.aggregate("max", keys, promql.binary(of, "and", only, on=keys) if only else of)
 
 
 def _counts_on(scope: Scope, witness: str) -> str:
