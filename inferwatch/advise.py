@@ -33,6 +33,9 @@ class Style:
     code: bool
 
 
+_MOST = 8
+"""Targets in a line."""
+
 TEXT, MARKDOWN = Style("", "", "  ", code=False), Style("## ", "- ", "  - ", code=True)
 
 
@@ -121,5 +124,6 @@ def _missing(told: AdviceOut, style: Style) -> Iterator[str]:
     if not told.missing:
         yield "Nothing."
     for each in told.missing:
-        of = f" ({', '.join(each.targets)})" if each.targets else ""
+        shown = [*each.targets[:_MOST], *([f"{len(each.targets) - _MOST} more"] if each.targets[_MOST:] else [])]
+        of = f" ({', '.join(shown)})" if shown else ""
         yield f"{style.item}{each.name}{of}: needs {each.needs}"

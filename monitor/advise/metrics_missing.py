@@ -57,7 +57,7 @@ def _unreadable(world: World, process: Process) -> Iterator[Finding]:
 def _hidden(world: World, server: Server) -> Iterator[Finding]:
     """Some are there, and others need a flag."""
     flags = server.flags(Purpose.STATISTICS)
-    lacking = [asked for asked in _WANTED if not server.has(asked) and _is_named(flags, server.worth_of(asked).note)]
+    lacking = [asked for asked in _WANTED if not server.has(asked) and _is_named(flags, server.worth_of(asked).missing)]
     shown = [asked for asked in _WANTED if server.has(asked)]
     if not lacking or not shown or server.seconds(shown[0]) < HELD.value:
         return
@@ -72,7 +72,7 @@ def _hidden(world: World, server: Server) -> Iterator[Finding]:
         why="its table says which flag shows it",
         seconds=server.seconds(shown[0]),
         change=Change(flags, "switch on"),
-        instead=server.worth_of(lacking[0]).note,
+        instead=server.worth_of(lacking[0]).missing,
     )  # fmt: skip
 
 

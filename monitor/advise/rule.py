@@ -50,7 +50,7 @@ def lacks(server: Server, needs: Sequence[Asked]) -> str:
         return f"{OBSERVED.shown} of observation; there are {observed / MINUTE:.0f} min"
     for asked in needs:
         if not server.has(asked):
-            why = server.worth_of(asked).note
+            why = server.worth_of(asked).missing
             return f"`{asked.metric}`: {why}" if why else f"`{asked.metric}`, which the server did not show"
     return ""
 

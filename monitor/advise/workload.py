@@ -18,6 +18,9 @@ from monitor.advise.world import (
     World,
 )
 
+_NOT_QUANTISED = {"", "none", "None", "null"}
+"""As servers say it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traits:
@@ -52,7 +55,7 @@ def _of(model: str, servers: Sequence[Server]) -> Traits:
         generation_tokens=_middle(point.value for s in servers for point in s.of(GENERATION_P50).values()),
         hit_ratio=_hit_ratio(servers),
         adapters=max((most for s in servers if (most := s.highest(ADAPTERS)) is not None), default=None),
-        quantisation=", ".join(sorted({kind for s in servers if (kind := s.facts.get("quantization", ""))})),
+        quantisation=", ".join(sorted({s.facts.get("quantization", "") for s in servers} - _NOT_QUANTISED)),
     )
 
 

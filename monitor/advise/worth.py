@@ -4,7 +4,7 @@ sidecar to ask."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isinf
 
 from exporters.rhythm import STICKS, Refresh
@@ -19,25 +19,25 @@ _OF_RELEASE = "version"
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """`note` says why it is not exact, or why it is missing."""
+    """`note` says why it is not exact."""
 
     quality: Quality = Quality.EXACT
     note: str = ""
     sticks: bool = False
     """A gauge that keeps its value when the server falls idle."""
+    missing: str = ""
+    """Why the server may not show it."""
 
     @property
     def is_exact(self) -> bool:
         return self.quality in (Quality.EXACT, Quality.DERIVED)
 
-    @property
-    def is_missing(self) -> bool:
-        return self.quality is Quality.UNAVAILABLE
-
 
 def of_field(told: FieldOut) -> Worth:
     """As the sidecar says it now."""
-    return Worth(Quality(told.quality), told.reason, STICKS in told.reason)
+    quality = Quality(told.quality)
+    missing = told.reason if quality is Quality.UNAVAILABLE else ""
+    return Worth(quality, told.reason, STICKS in told.reason, missing)
 
 
 def of_table(frontend: str, version: str) -> dict[str, Worth]:
@@ -51,10 +51,10 @@ def of_table(frontend: str, version: str) -> dict[str, Worth]:
 
 def _worth(table: Frontend, entry: Field, release: Page) -> Worth:
     possible = [_of_source(table, entry.metric, source, release) for source in _possible(entry, release)]
+    missing, order = _missing(entry, release), list(Quality)
     if not possible:
-        return Worth(Quality.UNAVAILABLE, _missing(entry, release))
-    order = list(Quality)
-    return max(possible, key=lambda worth: (order.index(worth.quality), worth.sticks))
+        return Worth(Quality.UNAVAILABLE, missing, missing=missing)
+    return replace(max(possible, key=lambda worth: (order.index(worth.quality), worth.sticks)), missing=missing)
 
 
 def _possible(entry: Field, release: Page) -> Iterator[Source]:

@@ -74,8 +74,8 @@ def test_without_a_sidecar_the_table_of_the_release_says_what_numbers_are_worth(
     vllm, lmdeploy, sglang = read(History(database), START, START + HOUR).servers
     assert vllm.worth_of(KV).quality is Quality.EXACT
     assert lmdeploy.worth_of(KV).quality is Quality.APPROXIMATE
-    assert lmdeploy.worth_of(PREEMPTED).is_missing
-    assert lmdeploy.worth_of(PREEMPTED).note
+    assert lmdeploy.worth_of(PREEMPTED).quality is Quality.UNAVAILABLE
+    assert lmdeploy.worth_of(PREEMPTED).missing
     assert sglang.worth_of(WAITING).quality is Quality.APPROXIMATE
     assert "refreshed" in sglang.worth_of(WAITING).note
 

@@ -49,7 +49,9 @@ def test_the_article_s_matrix_is_told() -> None:
 @pytest.mark.parametrize("name", FRONTENDS)
 def test_flags_are_those_of_the_tables(name: str) -> None:
     flags = FRONTENDS[name].flags
-    cells = (", ".join(_told(flag.name, flag.releases) for flag in flags.get(purpose, ())) or "–" for purpose in Purpose)
+    cells = (
+        ", ".join(_told(flag.name, flag.releases) for flag in flags.get(purpose, ())) or "–" for purpose in Purpose
+    )
     assert f"| {name} | {' | '.join(cells)} |" in TEXT
 
 

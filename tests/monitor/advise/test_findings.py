@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from urllib.parse import parse_qsl
 
 import pytest
@@ -30,6 +31,7 @@ from monitor.advise.world import (
     RUNNING_HIGHEST,
     UP,
     WAITING,
+    Gpu,
     Steps,
 )
 from monitor.advise.worth import Worth
@@ -452,18 +454,34 @@ def test_a_full_cache_beside_free_memory_is_told() -> None:
     ]
 
 
-def test_a_gpu_that_did_nothing_for_hours_is_told() -> None:
-    idle = gpu({GPU_BUSY: 0.01})
-    assert missing(world(gpus=[idle]), "gpus_idle") == ["`gpu_utilization_ratio` over 6 h"]
-    hours = [gpu({GPU_BUSY: busy, GPU_USED: used}) for busy, used in ((0.01, 70 * GIB), (0.01, GIB), (0.02, GIB))]
-    for each in hours:
-        for asked, points in each.told.items():
-            stretched = {s: type(p)(s, 3600, p.value, None, None, 3600.0, 1) for s, p in points.items()}
-            each.told[asked] = stretched  # type: ignore[index]
-    held, free, busy = (findings(world(gpus=[each])) for each in hours)
-    assert held[0].text == "GPU 0 of n1 did nothing, and its memory is held by s1."
-    assert free[0].text == "GPU 0 of n1 did nothing."
-    assert busy == []
+def hours(changed: dict[Asked, Values]) -> Gpu:
+    """The steps are hours, and so it was observed for half a day."""
+    of = gpu(changed)
+    told_of = {a: {s: replace(p, seconds=3600, covered_seconds=3600.0) for s, p in of.of(a).items()} for a in of.told}
+    return replace(of, told=told_of)
+
+
+def test_a_gpu_that_did_nothing_for_hours_while_its_memory_is_held_is_told() -> None:
+    (finding,) = findings(world(gpus=[hours({GPU_BUSY: 0.01, GPU_USED: 70 * GIB})]))
+    assert (finding.name, finding.target.name, finding.seconds) == ("gpus_idle", "GPU 0 of n1", 12 * 3600)
+    assert finding.text == "GPU 0 of n1 did nothing, and its memory is held by s1."
+    assert numbers(finding) == {
+        "share of time with any kernel": pytest.approx(0.01), "memory in use, highest": 70 * GIB,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changed", [{GPU_BUSY: 0.02}, {GPU_BUSY: of_steps(1, 0.11, 0.0)}, {GPU_BUSY: 0.0, GPU_USED: 8 * GIB}]
+)
+def test_a_gpu_that_is_used_at_times_or_free_is_not(changed: dict[Asked, Values]) -> None:
+    assert names(world(gpus=[hours(changed)])) == []
+
+
+def test_an_hour_without_work_or_without_its_memory_says_nothing_of_a_gpu() -> None:
+    assert missing(world(gpus=[gpu({GPU_BUSY: 0.0})]), "gpus_idle") == ["`gpu_utilization_ratio` over 6 h"]
+    assert missing(world(gpus=[hours({GPU_BUSY: 0.0, GPU_USED: None})]), "gpus_idle") == [
+        "`gpu_memory_used_bytes` and `gpu_memory_total_bytes`"
+    ]
 
 
 # Metrics flags
@@ -495,7 +513,7 @@ def test_a_server_that_has_served_nothing_yet_may_show_nothing() -> None:
 def test_a_field_that_needs_a_flag_is_told_with_the_others_that_do() -> None:
     note = "only with `enable_iter_perf_stats: true`"
     facts = {"frontend": "trtllm_serve", "version": "1.2.1", "prefix_caching": "true"}
-    worth = {asked.metric: Worth(Quality.UNAVAILABLE, note) for asked in (KV, RUNNING)}
+    worth = {asked.metric: Worth(Quality.UNAVAILABLE, note, missing=note) for asked in (KV, RUNNING)}
     hidden: dict[Asked, Values] = {KV: None, KV_HIGHEST: None, RUNNING: None, RUNNING_HIGHEST: None}
     (finding,) = findings(world(server(hidden, framework="tensorrt_llm", facts=facts, worth=worth)))
     assert finding.text == "n1/s1 does not show `llm_kv_cache_utilization_ratio`, `llm_requests_running`."

@@ -52,8 +52,10 @@ def test_traits_are_told_from_the_history() -> None:
         hit_ratio=0.35,
         adapters=3.0,
     )
-    (quantised,) = traits(world(server(facts={**VLLM, "quantization": "fp8"})))
-    assert quantised.quantisation == "fp8"
+    both = world(
+        server(facts={**VLLM, "quantization": "fp8"}), server(name="s2", facts={**VLLM, "quantization": "none"})
+    )
+    assert traits(both)[0].quantisation == "fp8"
 
 
 def test_without_measurements_the_article_decides_and_is_named() -> None:
