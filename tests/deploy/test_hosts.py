@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from exporters.config import Config
 from exporters.loader import load
 from tests.deploy.compose import Service, document, filled, services, variables
 from tests.end_to_end.processes import ROOT
+from tests.end_to_end.recorded import Pages, serving
 
 UNIT = ROOT / "deploy" / "systemd" / "inferwatch-sidecar.service"
 HOST = ROOT / "deploy" / "host"
@@ -59,6 +61,22 @@ def test_the_compose_service_of_a_host_shares_its_network_and_has_few_rights() -
     assert service.limits.keys() == {"cpus", "memory", "pids"}
     assert variables(HOST / "docker-compose.yml")["BASE_IMAGE"] == variables()["BASE_IMAGE"]
     assert document(HOST / "docker-compose.gpu.yml")["services"].keys() == {service.name}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", "[::]"])
+def test_the_health_check_of_a_host_asks_where_the_sidecar_listens(host: str) -> None:
+    content = services(path=HOST / "docker-compose.yml")["sidecar"].content
+    assert content["environment"]["LISTEN"] == content["command"][content["command"].index("--listen") + 1]
+    with serving(Pages({"/healthz": b"ok"})) as port:
+        assert checked(content, f"{host}:{port}") == 0
+    assert checked(content, f"{host}:{port}") == 1
+
+
+def checked(content: Mapping[str, Any], listen: str) -> int:
+    kind, program, *arguments = content["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "python")
+    done = subprocess.run([sys.executable, *arguments], env={"LISTEN": listen}, capture_output=True, check=False)
+    return done.returncode
 
 
 def test_configurations_of_hosts_are_accepted(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ LEFT_OUT = ("grafana",)
 TIMES = 20
 """How many times faster than by default Prometheus scrapes and judges: a server counts as down after half a minute."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION = re.compile(r"((?:\[|offset |for: |interval: |_firing_for: ))(\d+)([smhd])\b")
+_DURATION = re.compile(r"((?:\[|offset\s+|for: |interval: |_firing_for: ))(\d+)([smhd])\b")
 
 
 def hurried(text: str) -> str:
