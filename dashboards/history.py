@@ -179,11 +179,33 @@ def _newest() -> Table:
     )
 
 
+def _by_framework(title: str, phase: str) -> TimeSeries:
+    pieces = [
+        sql.piece(f"{of}({phase}_p99)", f"framework || ' {name}'", sql.SERVERS)
+        for of, name in (("max", "at most"), ("min", "at least"))
+    ]
+    return TimeSeries(
+        title=f"{title} by framework, P99",
+        description="Percentiles of servers do not merge in SQL, but the P99 of all that a framework served lies between "
+        "those of its fastest and its slowest server: dotted, it is at least that, and at most the other. With one "
+        f"server both are the same. The API merges the histograms. {_WINDOWS}",
+        unit=Unit.SECONDS,
+        queries=(sql.united(pieces),),
+        looks=(*parts.FRAMEWORK_LOOKS, Look(" at least$", line=Line.DOTTED)),
+        longest_step=sql.LONGEST_STEP,
+        width=12,
+        height=9,
+        minimum=0,
+    )
+
+
 _LATENCY = (
     _percentile("Time to first token", "ttft"),
     _percentile("Request duration", "e2e"),
     _percentile("Time between tokens", "itl"),
     _percentile("Time in the queue", "queue"),
+    _by_framework("Time to first token", "ttft"),
+    _by_framework("Request duration", "e2e"),
     _slowest(),
     _newest(),
 )

@@ -40,10 +40,14 @@ def united(pieces: Sequence[str]) -> SqlQuery:
 
 def over_time(value: str, name: str, view: str, *, all_of_them: bool = False) -> SqlQuery:
     """One series for each name. `value` aggregates rows, `name` is an expression."""
-    return united([
+    return united([piece(value, name, view, all_of_them=all_of_them)])
+
+
+def piece(value: str, name: str, view: str, *, all_of_them: bool = False) -> str:
+    return (
         f'SELECT time, {name} AS metric, {value} AS "Value"\n{of(view, all_of_them=all_of_them)}\n'
         f"GROUP BY time, {name}\nHAVING {value} IS NOT NULL"
-    ])  # fmt: skip
+    )
 
 
 def sums(columns: Sequence[tuple[str, str]], view: str) -> SqlQuery:

@@ -146,6 +146,15 @@ def test_the_p99_lies_in_the_bucket_of_the_slowest_requests(history: Engine) -> 
     assert value(found, "vllm gpu-1/chat-a", UPGRADED) == pytest.approx(0.9)
 
 
+def test_the_p99_of_a_framework_lies_between_those_of_its_servers(history: Engine) -> None:
+    """Of its two 98 of 100 requests took up to 0.25 s, the 99th lies halfway to 0.5; and 97 up to 0.5 s, the 99th two
+    thirds of the way to 1."""
+    found = asked(history, "Time to first token by framework, P99")
+    assert value(found, "vllm at least", 0) == pytest.approx(0.375)
+    assert value(found, "vllm at most", 0) == pytest.approx(0.5 + 0.5 * 2 / 3)
+    assert value(found, "sglang at least", 0) == value(found, "sglang at most", 0)
+
+
 def test_the_slowest_server_is_shown_with_the_bounds_of_its_bucket(history: Engine) -> None:
     """The batch server, of whose requests five took 1 to 2 s: four fifths beyond 1 s."""
     found = asked(history, "Time to first token of the slowest server, P99")
