@@ -13,6 +13,7 @@ from alerts.rules.slo import slo_groups
 from alerts.slo.published import DEFAULT
 from alerts.slo.spec import read
 from dashboards.model import COLUMNS, Column, Dashboard, Panel, Query, SqlQuery, Table, Text
+from dashboards.objectives import GROUPS
 from dashboards.ratios import added_ratios
 
 _INTERVALS = {"rate": ("$__rate_interval",), "irate": ("$__rate_interval",),
@@ -115,9 +116,14 @@ def _variables(text: str) -> set[str]:
 
 
 def _labels(expr: str) -> set[str]:
-    """Every label that an expression could have: those that it groups by, makes, or that its metrics have."""
-    of_metrics = {label for metric in Expression("", expr).metrics for label in _known().get(metric, ())}
-    return of_metrics | set(re.findall(r"\w+", expr))
+    """Every label that an expression could have: those that it groups by, makes, or that its metrics have.
+
+    What rules record of an objective has whatever the objective is grouped by.
+    """
+    metrics = Expression("", expr).metrics
+    of_metrics = {label for metric in metrics for label in _known().get(metric, ())}
+    of_groups = GROUPS if any(metric.startswith("inferwatch:slo_") for metric in metrics) else ()
+    return of_metrics.union(of_groups, re.findall(r"\w+", expr))
 
 
 def _expressions(dashboard: Dashboard) -> Iterator[Expression]:

@@ -186,9 +186,9 @@ def _by_framework(title: str, phase: str) -> TimeSeries:
     ]
     return TimeSeries(
         title=f"{title} by framework, P99",
-        description="Percentiles of servers do not merge in SQL, but the P99 of all that a framework served lies between "
-        "those of its fastest and its slowest server: dotted, it is at least that, and at most the other. With one "
-        f"server both are the same. The API merges the histograms. {_WINDOWS}",
+        description="Percentiles of servers do not merge in SQL, but the P99 of all that a framework served lies "
+        "between those of its fastest and its slowest server: dotted, it is at least that, and at most the other. With "
+        f"one server both are the same. The API merges the histograms. {_WINDOWS}",
         unit=Unit.SECONDS,
         queries=(sql.united(pieces),),
         looks=(*parts.FRAMEWORK_LOOKS, Look(" at least$", line=Line.DOTTED)),

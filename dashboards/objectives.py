@@ -9,6 +9,8 @@ from dashboards.model import BAD, GOOD, NEUTRAL, WARNING, Link, Query, Shown, St
 
 GROUPS = ("slo", "node", "server", "framework", "model", "role", "engine")
 """Whatever an objective is grouped by, labels of one's own aside."""
+WHO = " ".join(f"{{{{{label}}}}}" for label in GROUPS)
+"""What an objective is not grouped by leaves nothing in a legend."""
 _PAGE, _TICKET, _OK, _IDLE = 3, 2, 1, 0
 STATES = (
     Shown(_PAGE, "burning: page", BAD),
@@ -36,7 +38,7 @@ def states(width: int = 24, height: int = 7) -> StateTimeline:
         description="Whether each objective burns its error budget so fast that somebody is told, was met by the "
         "last five minutes' traffic without that, or had no traffic. A gap: it cannot be judged. How much of the "
         "budget is left is on the dashboards of objectives and of the history.",
-        queries=(Query(promql.first_of(*parts_, judged, on=GROUPS), "{{slo}} {{model}} {{role}}"),),
+        queries=(Query(promql.first_of(*parts_, judged, on=GROUPS), WHO),),
         shown=STATES,
         links=(Link("Objectives", parts.SLOS),),
         width=width,

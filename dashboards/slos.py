@@ -25,10 +25,9 @@ from dashboards.model import (
     Unit,
     Variable,
 )
-from dashboards.objectives import recorded, states
+from dashboards.objectives import WHO, recorded, states
 
 _CHOSEN = promql.matching("slo", "$slo")
-_WHO = "{{slo}} {{model}} {{role}}"
 _FIVE_MINUTES = "300"
 
 
@@ -82,7 +81,7 @@ _NOW = (
         "bad. Below zero it is overspent. Minutes without any server are not in it: they are counted beside. The "
         "budget that counts, day by day, is on the dashboard of the history.",
         unit=Unit.RATIO,
-        queries=(Query(_BUDGET_LEFT, _WHO),),
+        queries=(Query(_BUDGET_LEFT, WHO),),
         thresholds=parts.BUDGET,
         decimals=1,
         maximum=1,
@@ -128,8 +127,8 @@ def _burning(window: BurnWindow) -> TimeSeries:
         unit=Unit.NUMBER,
         axis="times the budget",
         queries=(
-            Query(_burn(_counted("bad_ratio", long)), f"{_WHO} {long}"),
-            Query(_burn(_counted("bad_ratio", short)), f"{_WHO} {short}"),
+            Query(_burn(_counted("bad_ratio", long)), f"{WHO} {long}"),
+            Query(_burn(_counted("bad_ratio", short)), f"{WHO} {short}"),
         ),
         looks=(Look(f" {short}$", line=Line.DOTTED),),
         thresholds=(Threshold(None, GOOD), Threshold(float(window.factor), BAD)),
@@ -166,7 +165,7 @@ _BURN: tuple[Panel, ...] = (
 def _per_second(title: str, kind: str, description: str, unit: Unit = Unit.NUMBER) -> TimeSeries:
     of = promql.binary(_counted(kind), "/", _FIVE_MINUTES)
     return TimeSeries(
-        title=title, description=description, unit=unit, axis="per second", queries=(Query(of, _WHO),), minimum=0,
+        title=title, description=description, unit=unit, axis="per second", queries=(Query(of, WHO),), minimum=0,
     )  # fmt: skip
 
 
@@ -178,7 +177,7 @@ _EVENTS = (
         title="Bad share",
         description="Bad of judged, over the last five minutes. Empty where nothing was judged.",
         unit=Unit.RATIO,
-        queries=(Query(ask.per(_counted("bad"), _counted("total")), _WHO),),
+        queries=(Query(ask.per(_counted("bad"), _counted("total")), WHO),),
         minimum=0,
     ),
     _per_second("Unknown", "unknown", "Requests that could not be judged: their server cannot tell."),
@@ -187,7 +186,7 @@ _EVENTS = (
         description="Of the last five minutes those in which no server of the group was up.",
         unit=Unit.NUMBER,
         axis="minutes",
-        queries=(Query(_counted("outage"), _WHO),),
+        queries=(Query(_counted("outage"), WHO),),
         looks=(Look(".*", Colour.RED),),
         minimum=0,
         maximum=5,
