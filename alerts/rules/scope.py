@@ -47,6 +47,11 @@ class Scope:
         """What tells two engines apart. Copies that differ in other labels (two scrapes of one sidecar) are one."""
         return (*schema.IDENTITY[schema.Scope.ENGINE], *self.user_labels)
 
+    @property
+    def replica(self) -> tuple[str, ...]:
+        """What engines of one server have in common."""
+        return tuple(label for label in self.engine if label != "engine")
+
     def metric(self, name: str, *more: promql.Matcher) -> str:
         return promql.series(name, *(promql.one_of(k, v) for k, v in self.slo.select.items()), *more)
 

@@ -8,6 +8,7 @@ from math import inf
 
 from alerts.burn import duration
 from alerts.promql import number
+from alerts.slo import sticking
 from alerts.slo.outcomes import untold
 from alerts.slo.spec import LatencyBelow, Slo, Specs
 from alerts.slo.thresholds import blurs, defaults, unmeasured
@@ -105,10 +106,12 @@ def _blurred(slo: Slo, latency: LatencyBelow, seen: Seen | None) -> Iterator[str
 
 def _misleading(metric: str, frameworks: tuple[str, ...]) -> Iterator[str]:
     """Gauges that say of an idle server what they said of a busy one."""
-    for frontend in FRONTENDS.values():
-        sticks = any(metric in r.metrics and r.idle_seconds == inf for r in frontend.rhythm.gauges)
-        if sticks and frontend.framework in frameworks:
-            yield f"{frontend.name}: {metric} {STICKS}, at least of some releases: minutes without requests count by it"
+    for frontend in sticking.always(metric):
+        if frontend.framework in frameworks:
+            yield f"{frontend.name}: {metric} {STICKS}: minutes in which nothing finishes do not count"
+    for frontend in sticking.in_some_releases(metric):
+        if frontend.framework in frameworks:
+            yield f"{frontend.name}: {metric} {STICKS}, of old releases: there minutes without requests count by it"
     if metric == "llm_kv_cache_utilization_ratio" and "lmdeploy" in frameworks:
         yield "lmdeploy: what the prefix cache keeps counts as used: an idle server may look full, and burn for ever"
 

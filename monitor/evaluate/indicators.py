@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from alerts.burn import HOUR, MINUTE, SLICE
 from alerts.rules.availability import BAD, GOOD, UNKNOWN
 from alerts.rules.latency import QUEUED_BEFORE_THE_CLOCK
+from alerts.slo import sticking
 from alerts.slo.spec import LatencyBelow, Slo, TimeSlices
 from alerts.slo.thresholds import REACH
 from exporters.schema import PHASES
@@ -90,11 +91,11 @@ class Judge(ABC):
         """`KINDS` by key."""
 
 
-def judge_of(slo: Slo) -> Judge:
+def judge_of(slo: Slo, members: Members) -> Judge:
     indicator = slo.indicator
     if indicator.latency:
         return Latency(indicator.latency)
-    return Slices(indicator.slices) if indicator.slices else Available()
+    return Slices(indicator.slices, members) if indicator.slices else Available()
 
 
 class Latency(Judge):
@@ -198,7 +199,7 @@ def _added(text: str | None) -> float:
 
 
 class Slices(Judge):
-    def __init__(self, indicator: TimeSlices) -> None:
+    def __init__(self, indicator: TimeSlices, members: Members) -> None:
         self._held = _HELD[indicator.condition]
         self._limit, self._across = indicator.value, indicator.across
         self._tells_hours = indicator.condition in ("below", "at_most")
@@ -206,21 +207,40 @@ class Slices(Judge):
         if not isinstance(column, GaugeColumns):
             raise TypeError(indicator.metric)
         self._average, self._maximum = column.average, column.maximum
-        self.columns = (self._average, self._maximum, "covered_seconds")
+        self._sticks = members.of_frontends([f.name for f in sticking.always(indicator.metric)])
+        """By engine: whether its gauge says nothing while it is idle."""
+        self._work = [n for m in sticking.WORK for c in STORED[m] for n in c.names] if self._sticks.any() else []
+        self.columns = (self._average, self._maximum, "covered_seconds", *self._work)
 
     def blurred(self, rows: Rows) -> Flags:
         """Hours in which the group's largest reading does not hold, or that no engine was there for throughout."""
         known = self._known(rows) & rows.is_hour
         unclear = _most_minutes(rows, known) < np.where(np.bincount(rows.key[known], minlength=rows.keys) > 1, 60, 0)
         unclear[rows.key[known & ~self._hour_holds(rows)]] = True
-        return known & unclear[rows.key]
+        tells_work = self._sticking(rows) & rows.is_hour & (rows.key >= 0)
+        return (known | tells_work) & unclear[rows.key]
 
     def _known(self, rows: Rows) -> Flags:
-        found: Flags = ~np.isnan(rows.columns[self._average]) & (rows.key >= 0)
+        found: Flags = ~np.isnan(rows.columns[self._average]) & (rows.key >= 0) & ~self._idle(rows)
         return found
 
+    def _sticking(self, rows: Rows) -> Flags:
+        found: Flags = self._sticks[rows.columns["series"]]
+        return found
+
+    def _idle(self, rows: Rows) -> Flags:
+        """Rows of gauges that stick, in whose time their server showed no work."""
+        if not self._work:
+            return np.zeros(len(rows.start), bool)
+        worked = np.any([counted(rows.columns[name]) > 0 for name in self._work], axis=0)
+        place = (
+            rows.members.engine_replica[rows.columns["series"]] * _MOMENTS + rows.start // MINUTE
+        ) * 2 + rows.is_hour
+        return self._sticking(rows) & ~np.isin(place, place[worked])
+
     def _hour_holds(self, rows: Rows) -> Flags:
-        held: Flags = self._held(rows.columns[self._maximum], self._limit)
+        """Of a gauge that sticks not even then, as some of its minutes do not count."""
+        held: Flags = self._held(rows.columns[self._maximum], self._limit) & ~self._sticking(rows)
         return held if self._tells_hours else np.zeros(len(held), bool)
 
     def count(self, rows: Rows) -> Floats:

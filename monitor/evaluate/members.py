@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ Group = tuple[str, ...]
 
 _C = tables.series.c
 _COLUMNS = (
-    _C.id, _C.scope, _C.identity, _C.labels, _C.first_seen, _C.last_seen,
+    _C.id, _C.scope, _C.identity, _C.labels, _C.info, _C.first_seen, _C.last_seen,
     *(_C[name] for name in IDENTITY[Scope.ENGINE]),
 )  # fmt: skip
 
@@ -35,12 +35,21 @@ class Members:
     engine_group: Ints
     engine_target: Ints
     engine_framework: tuple[str, ...]
+    engine_frontend: tuple[str, ...]
+    """As `llm_server_info` says it."""
+    engine_replica: Ints
+    """The same number for engines of one server that differ in theirs alone."""
     engine_seen: Floats
     """First and last, a row for each engine."""
     target_ids: Ints
 
     def of_framework(self, framework: str) -> NDArray[np.bool_]:
         return np.array([each == framework for each in self.engine_framework], bool)
+
+    def of_frontends(self, frontends: Collection[str]) -> NDArray[np.bool_]:
+        """Engines that are of a replica of one of these: some say nothing of themselves."""
+        of = [n for n, frontend in zip(self.engine_replica, self.engine_frontend, strict=True) if frontend in frontends]
+        return np.isin(self.engine_replica, of)
 
 
 def members(connection: Connection, slo: Slo) -> Members:
@@ -52,12 +61,15 @@ def members(connection: Connection, slo: Slo) -> Members:
     labelled = [(row, labels) for row in engines if _is_selected(slo, labels := _labels(row))]
     groups = sorted({_group(slo, labels) for _, labels in labelled})
     places = list(dict.fromkeys(_place(row) for row, _ in labelled))
+    replicas = list(dict.fromkeys(_replica(row) for row, _ in labelled))
     return Members(
         tuple(groups),
         np.array([row["id"] for row, _ in labelled], np.int64),
         np.array([groups.index(_group(slo, labels)) for _, labels in labelled], np.int64),
         np.array([places.index(_place(row)) for row, _ in labelled], np.int64),
         tuple(row["framework"] or "" for row, _ in labelled),
+        tuple(row["info"].get("frontend", "") for row, _ in labelled),
+        np.array([replicas.index(_replica(row)) for row, _ in labelled], np.int64),
         np.array([_seen(row) for row, _ in labelled], np.float64).reshape(-1, 2),
         np.array([targets[place] for place in places], np.int64),
     )
@@ -65,6 +77,10 @@ def members(connection: Connection, slo: Slo) -> Members:
 
 def _place(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["node"], row["server"]
+
+
+def _replica(row: Mapping[str, Any]) -> tuple[str | None, ...]:
+    return tuple(row[name] for name in IDENTITY[Scope.ENGINE] if name != "engine")
 
 
 def _labels(row: Mapping[str, Any]) -> dict[str, str]:

@@ -45,7 +45,7 @@ class Reader:
         self.slo = slo
         self.members = members(connection, slo)
         self._connection = connection
-        self._judge = judge_of(slo)
+        self._judge = judge_of(slo, self.members)
         self._bounds = bounds(connection)
         self._minutes_since = kept_since(connection).get(Tier.MINUTE, 0)
 

@@ -77,7 +77,11 @@ def test_gauges_that_mislead_when_servers_are_idle_are_named(tmp_path: Path) -> 
     indicator = "{slices: {metric: llm_kv_cache_utilization_ratio, across: max, is: below, value: 0.9}}"
     specs = specs_of(tmp_path, "objective: 99%", f"indicator: {indicator}")
     names = [told.split(": ")[1] for told in warnings(specs)]
-    assert names == ["sglang", "lmdeploy", "trtllm_serve", "triton", "lmdeploy"]
+    assert names == ["trtllm_serve", "triton", "sglang", "lmdeploy", "lmdeploy"]
+    assert warnings(specs)[1].endswith(
+        "keeps its value when the server falls idle: minutes in which nothing finishes do not count"
+    )
+    assert warnings(specs)[2].endswith("of old releases: there minutes without requests count by it")
     assert warnings(specs)[-1].endswith("an idle server may look full, and burn for ever")
     assert warnings(specs, {"chat": Seen(frozenset({"vllm"}))}) == []
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from exporters.exposition import format_bound
 from exporters.histogram import Histogram, on_grid
 from exporters.schema import DEFAULT_BOUNDS, PHASES
+from exporters.tables import FRONTENDS
 
 EVERY = 30
 TTFT = PHASES["ttft"]
@@ -21,7 +22,7 @@ class Serving:
     """`work` says by the minute how many requests take how long, how they end, and what its gauges show."""
 
     server: str
-    framework: str
+    frontend: str
     model: str
     work: Callable[[int, random.Random], Work]
     up_from: int = 0
@@ -41,7 +42,7 @@ class Serving:
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        return tuple(map(float, DEFAULT_BOUNDS["ttft"][self.framework]))
+        return tuple(map(float, DEFAULT_BOUNDS["ttft"][self.frontend]))
 
     def lines(self, start: int, minutes: int) -> Iterator[str]:
         self._reset()
@@ -76,13 +77,13 @@ class Serving:
             yield _line(name, {"server": self.server}, up, at)
 
     def _engine(self, at: int, work: Work) -> Iterator[str]:
-        own = {"server": self.server, "framework": self.framework, "model": self.model}
+        own = {"server": self.server, "framework": FRONTENDS[self.frontend].framework, "model": self.model}
         own |= {"role": "unified", "engine": "0"}
-        yield _line("llm_server_info", {**own, "version": "1"}, 1, at)
+        yield _line("llm_server_info", {**own, "version": "1", "frontend": self.frontend}, 1, at)
         yield _line("llm_server_state", {**own, "state": "awake"}, 1, at)
         yield _line("llm_requests_running", own, 1, at)
         yield _line("llm_kv_cache_utilization_ratio", own, work.kv, at)
-        if self.framework == "lmdeploy":
+        if self.frontend == "lmdeploy":
             yield _line("llm_requests_waiting_api", own, work.waiting, at)
         for reason, many in self.ends.items():
             yield _line("llm_requests_finished_total", {**own, "reason": reason}, many, at)

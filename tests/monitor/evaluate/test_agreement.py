@@ -54,6 +54,12 @@ def at_the_end_of_a_piece(second: int) -> Work | None:
     return Work({3.0: 40.0}, {"stop": 5, "error": 40}) if 270 < second % 300 <= 270 + 30 else None
 
 
+def now_and_then(minute: int, _chance: random.Random) -> Work:
+    """Its gauge keeps what it said last while nobody asks for anything."""
+    works = float(minute % 50 >= 20)
+    return Work({0.05: 4 * works}, {"stop": 4 * works}, kv=0.7 + 0.25 * (minute // 25 % 3 == 1))
+
+
 SERVERS = [
     Serving("a", "vllm", "steady", steady),
     Serving("b", "sglang", "steady", steady),
@@ -61,6 +67,7 @@ SERVERS = [
     Serving("d", "vllm", "wild", steady, restarts=(500, 801, 1100), down=range(1120, 1128)),
     Serving("e", "vllm", "wild", steady, up_from=950, down=range(1122, 1131)),
     Serving("f", "vllm", "bursts", steady, first=10, burst=at_the_end_of_a_piece),
+    Serving("g", "triton", "sticking", now_and_then),
 ]
 
 
@@ -118,7 +125,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("model", ["steady", "queueing", "wild", "bursts"])
+@pytest.mark.parametrize("model", ["steady", "queueing", "wild", "bursts", "sticking"])
 @pytest.mark.parametrize(("slo", "kind", "seconds"), ASKED, ids=lambda value: getattr(value, "name", str(value)))
 def test_burns_agree(of_a_day: Both, slo: Slo, kind: str, seconds: int, model: str) -> None:
     told, ours = of_a_day.ratios(slo, kind, seconds, model)

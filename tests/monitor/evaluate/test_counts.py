@@ -1,5 +1,5 @@
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +11,7 @@ from alerts.budget import Counts, bad_ratio
 from alerts.slo.spec import Slo
 from monitor.evaluate.counts import Counter
 from monitor.history.minutes import Event, Minute, Window
+from monitor.history.retention import Retention, forget
 from tests.monitor.evaluate.minutes import (
     DAY,
     HOUR,
@@ -27,6 +28,7 @@ from tests.monitor.evaluate.minutes import (
 )
 
 UNIFIED = ("m", "unified")
+KV = "llm_kv_cache_utilization_ratio"
 
 
 @pytest.fixture
@@ -172,14 +174,48 @@ def test_a_slice_is_judged_by_its_fullest_engine(database: Engine) -> None:
     values: list[tuple[float | Sequence[float], float]] = [(0.5, 0.96), (0.5, 0.5), ((0.9, 0.9, 0.9, 0.99), 0.1)]
     for n, (a, b) in enumerate(values):
         rows = {target("a"): up(), target("b"): up()}
-        rows[engine("a")] = minute(gauges={"llm_kv_cache_utilization_ratio": a})
-        rows[engine("b")] = minute(gauges={"llm_kv_cache_utilization_ratio": b})
+        rows[engine("a")] = minute(gauges={KV: a})
+        rows[engine("b")] = minute(gauges={KV: b})
         windows.append(Window(START + 60 * n, rows))
     write(database, windows)
     found = counted(database, kv_below(0.95), START + 180, 180)[UNIFIED]
     assert (found.good, found.bad, found.certainly_bad) == (2, 1, 1)
     least = counted(database, kv_below(0.4, across="min"), START + 180, 180)[UNIFIED]
     assert (least.good, least.bad) == (1, 2)
+
+
+def sticking(minutes: int, works: Callable[[int], bool], frontend: str = "triton", full: float = 0.99) -> list[Window]:
+    """A server of two engines, one of which counts for both."""
+    of = engine("a", "tensorrt_llm"), engine("a", "tensorrt_llm", number=1)
+    windows = []
+    for n in range(minutes):
+        gauges, counts = minute(gauges={KV: full}), minute(finished={"stop": float(works(n)), "error": 0.0})
+        gauges.info = counts.info = {"version": "1", "frontend": frontend}
+        windows.append(Window(START + 60 * n, {target("a"): up(), of[0]: counts, of[1]: gauges}))
+    return windows
+
+
+def test_a_gauge_that_sticks_when_its_server_is_idle_is_judged_where_it_works(database: Engine) -> None:
+    write(database, sticking(180, lambda n: 10 <= n < 20 or n == 33))
+    for _ in range(2):
+        found = counted(database, kv_below(0.95), START + 3 * HOUR, 3 * HOUR)[UNIFIED]
+        assert (found.good, found.bad, found.unknown, found.minutes, found.minutes_unknown) == (0, 11, 0, 180, 0)
+        least = counted(database, kv_below(0.999), START + 3 * HOUR, 3 * HOUR)[UNIFIED]
+        assert (least.good, least.bad, least.unknown) == (11, 0, 0)
+        roll_up_all(database)
+
+
+def test_the_minutes_of_a_gauge_that_does_not_stick_count_whether_its_server_works_or_not(database: Engine) -> None:
+    write(database, sticking(60, lambda n: n < 10, frontend="nim"))
+    assert counted(database, kv_below(0.95), START + HOUR, HOUR)[UNIFIED].bad == 60
+
+
+def test_of_hours_whose_minutes_are_gone_a_gauge_that_sticks_tells_where_nothing_was_done(database: Engine) -> None:
+    write(database, sticking(120, lambda n: n < 10, full=0.5))
+    roll_up_all(database)
+    forget(database, Retention(minutes=DAY), START + 3 * DAY)
+    found = counted(database, kv_below(0.95), START + 2 * HOUR, 2 * HOUR)[UNIFIED]
+    assert (found.good, found.bad, found.unknown) == (0, 0, 60)
 
 
 def test_selected_servers_alone_count_in_groups_by_label(database: Engine) -> None:
@@ -215,7 +251,7 @@ def busy(chance: random.Random, n: int) -> Minute:
         rejected=chance.randrange(3),
         gauges={
             "llm_requests_waiting_api": float(n // 60 % 5 == 0 and chance.random() < 0.05),
-            "llm_kv_cache_utilization_ratio": 0.5 + 0.49 * (n // 60 % 3) / 2 * chance.random(),
+            KV: 0.5 + 0.49 * (n // 60 % 3) / 2 * chance.random(),
         },
     )
 
