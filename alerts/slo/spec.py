@@ -31,6 +31,7 @@ from alerts.slo.terms import (
     Objective,
     RoutingLabel,
     UserLabel,
+    Version,
     Window,
     did_you_mean,
 )
@@ -244,7 +245,7 @@ class Slo(Section):
 
 
 class Specs(Root):
-    version: Literal[1]
+    version: Version
     user_labels: Annotated[tuple[UserLabel, ...], AfterValidator(_once), _UNIQUE] = ()
     slos: Annotated[tuple[Slo, ...], AfterValidator(_some), _NOT_EMPTY]
 

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from difflib import get_close_matches
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -49,6 +49,12 @@ def _objective(value: object) -> Decimal:
         hint = f'; did you mean "{value}%"?' if found.is_finite() and 1 < found < 100 else ""
         raise ValueError(_OBJECTIVE + hint)
     return found.normalize()
+
+
+def _version(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("1")
+    return value
 
 
 def _window(value: object, seconds: ValidatorFunctionWrapHandler) -> int:
@@ -132,6 +138,8 @@ Objective = Annotated[
         }
     ),
 ]
+Version = Annotated[Literal[1], BeforeValidator(_version)]
+"""`true` is 1 to Python, and none to a schema."""
 Window = Annotated[
     Seconds,
     WrapValidator(_window),
