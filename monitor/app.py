@@ -38,6 +38,8 @@ from monitor.history.ask import History
 from monitor.page.advice_view import AdvicePage
 from monitor.page.advice_view import router as advice_page_router
 from monitor.page.charts.artist import Artist
+from monitor.page.compare_view import ComparePage
+from monitor.page.compare_view import router as compare_page_router
 from monitor.page.explorer import Explorer
 from monitor.page.explorer import router as explorer_router
 from monitor.page.judged import Judged
@@ -77,7 +79,8 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     problems.install(app)
     source_problems = dict if recorder is None else recorder.source_problems
     app.include_router(api_router(fleet, history, clock))
-    app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems))
+    unread = frozenset if recorder is None else recorder.unread
+    app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems, unread))
     app.include_router(discovery_router(sidecars))
     comparer = Comparer(history.engine, prices)
     app.include_router(compare_router(comparer, clock))
@@ -107,6 +110,7 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     )
     app.include_router(page)
     app.include_router(explorer_router(Explorer(history, artist, clock, pages)))
+    app.include_router(compare_page_router(ComparePage(comparer, artist, clock, pages)))
     app.include_router(advice_page_router(AdvicePage(adviser, clock, pages)))
     app.add_middleware(AnswersHead)
     return app

@@ -5,8 +5,8 @@ them are drawn instead of single ones (a moving-block bootstrap, in a circle so 
 and everything is worked out anew from the rows that were drawn: ratios of sums, and percentiles of merged histograms.
 
 - A block is as many minutes long as the cube root of their number, rounded up: the length that is best for spreads of
-  sums as they become more (Hall, Horowitz and Jing, 1995). It is not shorter than three times the P99 of a request's
-  duration, which ties minutes together, and there are at most `MOST_BLOCKS`, since more tell nothing more.
+  sums as they become more (Hall, Horowitz and Jing, 1995). It is not shorter than the longest requests (P99), which
+  tie minutes together, and there are at most `MOST_BLOCKS`, since more tell nothing more.
 - Few blocks vary too little among themselves: the percentiles that are read are moved outwards by what Student's
   distribution has beyond the normal one (the expanded percentile interval of Hesterberg, 2015).
 - With fewer than `LEAST_BLOCKS` there is no interval.

@@ -13,7 +13,7 @@ from exporters.schema import PHASES
 from monitor.compare.bootstrap import Draws, draws, enclosed
 from monitor.compare.model import LEAST_MINUTES, PERCENTILES, Band, Cell, Estimate, Group, Measure, Workload
 from monitor.compare.rows import MINUTE, Number, Rows
-from monitor.compare.windows import DURATIONS, histograms, longest
+from monitor.compare.windows import histograms, longest
 from monitor.history.packed import Floats
 
 _SEED = 7
@@ -42,7 +42,7 @@ def cell(group: Group, band: Band, rows: Rows, price: float | None = None) -> Ce
 
 
 def _draws(rows: Rows) -> Draws | None:
-    return draws(len(rows), DURATIONS * longest(rows) / MINUTE, _SEED, float(rows.number(Number.MINUTES).mean()))
+    return draws(len(rows), longest(rows).value / MINUTE, _SEED, float(rows.number(Number.MINUTES).mean()))
 
 
 def _ratios(rows: Rows, drawn: Draws | None, price: float | None) -> dict[Measure, Estimate]:

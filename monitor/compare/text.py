@@ -10,13 +10,9 @@ from dataclasses import fields, replace
 
 from monitor.compare.model import Cell, Comparison, Group, Measure
 from monitor.compare.notes import name_of
-from monitor.compare.words import READING, SIGNS, TITLES, asked_for, remarks, sections, with_interval
+from monitor.compare.words import READING, SHOWN, SIGNS, asked_for, remarks, sections, title, with_interval
 from monitor.page import quantities
 
-_SHOWN = (
-    Measure.TOKENS, Measure.TOKENS_PER_GPU, Measure.TTFT_P50, Measure.TTFT_P99, Measure.ITL_P99, Measure.E2E_P99,
-    Measure.HIT_RATIO, Measure.JOULES, Measure.COST,
-)  # fmt: skip
 _BRACKETED = (Measure.TOKENS, Measure.TTFT_P99)
 """The intervals of the others stand in CSV and JSON: a table has to be read."""
 _LEFT_ALIGNED = 2
@@ -53,8 +49,7 @@ def _definitions(told: Comparison) -> Iterator[str]:
 
 
 def _head(currency: str) -> Line:
-    cost = f"{TITLES[Measure.COST]}{f', {currency}' if currency else ''}"
-    titles = (cost if measure is Measure.COST else TITLES[measure] for measure in _SHOWN)
+    titles = (title(measure, currency) for measure in SHOWN)
     return ("at once", "who", "minutes", *titles, "prompt", "output", "aborted")
 
 
@@ -64,7 +59,7 @@ def _line(cell: Cell) -> Line:
 
 
 def _measured(cell: Cell) -> Iterator[str]:
-    for measure in _SHOWN:
+    for measure in SHOWN:
         estimate = cell.of(measure)
         if estimate is not None and measure not in _BRACKETED:
             estimate = replace(estimate, low=None, high=None)

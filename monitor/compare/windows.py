@@ -12,7 +12,7 @@ from exporters.rhythm import Rhythm, TokenTiming
 from exporters.schema import E2E
 from exporters.tables import FRONTENDS
 from exporters.wire import parse_version
-from monitor.compare.model import Band
+from monitor.compare.model import Band, Estimate
 from monitor.compare.rows import MINUTE, Counts, Flags, Number, Rows
 from monitor.history.packed import Ints
 
@@ -39,17 +39,18 @@ def counts_live(frontend: str, version: str) -> bool:
     return not (rhythm.live_since and version) or parse_version(version) >= parse_version(rhythm.live_since)
 
 
-def longest(rows: Rows) -> float:
+def longest(rows: Rows) -> Estimate:
     """The P99 of the duration of these requests, in seconds; 0 where nothing tells it.
 
     Where durations are not measured, by Little's law: so many ran at once, and so many ended in a second.
     """
     told = quantile(histograms(rows.phases["e2e"]), 0.99, E2E.grid)
     if told is not None:
-        return told.estimate if told.at_least else told.upper
+        return Estimate(told.estimate, lower=told.lower, upper=told.estimate if told.at_least else told.upper)
     ended = np.nansum(rows.number(Number.FINISHED))
     at_once = np.nansum(rows.number(Number.RUNNING)) * MINUTE
-    return float(LONGEST_BY_MEAN * at_once / ended) if ended > 0 else 0.0
+    by_mean = float(LONGEST_BY_MEAN * at_once / ended) if ended > 0 else 0.0
+    return Estimate(by_mean, lower=0.0, upper=by_mean)
 
 
 def histograms(parts: Sequence[Counts]) -> list[Histogram]:
@@ -84,5 +85,6 @@ def steady(rows: Rows, band: Ints, label: Ints, least: Ints) -> tuple[Flags, Int
     return inside, np.flatnonzero(begins[inside])
 
 
-def window_minutes(p99: float) -> int:
-    return max(1, math.ceil(DURATIONS * p99 / MINUTE))
+def window_minutes(p99: Estimate) -> int:
+    """At its most."""
+    return max(1, math.ceil(DURATIONS * (p99.upper or 0.0) / MINUTE))

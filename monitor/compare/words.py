@@ -38,6 +38,11 @@ TITLES = {
     Measure.JOULES: "J/token",
     Measure.COST: "cost of a million tokens",
 }
+SHOWN = (
+    Measure.TOKENS, Measure.TOKENS_PER_GPU, Measure.TTFT_P50, Measure.TTFT_P99, Measure.ITL_P99, Measure.E2E_P99,
+    Measure.HIT_RATIO, Measure.JOULES, Measure.COST,
+)  # fmt: skip
+"""In tables for people; programs get all."""
 RANKED = (Measure.TOKENS, Measure.TTFT_P99)
 _SIGNS = {
     Verdict.BETTER: " > ", Verdict.WORSE: " ? ", Verdict.NO_DIFFERENCE: " ≈ ", Verdict.UNKNOWN: " ? ",
@@ -48,6 +53,10 @@ READING = (
     "shown, which is not to say that there is none."
 )
 SIGNS = "A > B: A is better. A ≈ B: no difference shown. A ? B: not known."
+
+
+def title(measure: Measure, currency: str) -> str:
+    return ", ".join(filter(None, (TITLES[measure], currency if measure is Measure.COST else "")))
 
 
 def value(measure: Measure, estimate: Estimate) -> str:

@@ -25,7 +25,7 @@ from monitor.page.standing import Standing
 from monitor.page.trends import GPUS, Asks, Trends
 
 REFRESH_SECONDS = 5
-OF_HISTORY = (("/history", "History"), ("/advice", "Advice"))
+OF_HISTORY = (("/history", "History"), ("/compare", "Comparison"), ("/advice", "Advice"))
 PAGES = (("/slos", "Objectives"), ("/alerts", "Alerts"), *OF_HISTORY)
 RELOAD_SECONDS = 15
 """Without JavaScript the whole page is loaded again."""
