@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -12,6 +13,8 @@ import pytest
 from sqlalchemy import Engine, select
 
 from alerts.slo.spec import Slo
+from monitor.assembly import assemble
+from monitor.config import MonitorConfig
 from monitor.evaluate.counts import Counter
 from monitor.evaluate.daily import BudgetError, Daily, definition
 from monitor.evaluate.objectives import Objectives
@@ -23,6 +26,7 @@ from monitor.history.minutes import Minute, Window
 from monitor.history.retention import Retention, forget
 from monitor.history.rollup import roll_up
 from monitor.history.upkeep import UPKEEP, Upkeep
+from tests.end_to_end.processes import until
 from tests.monitor.evaluate.minutes import (
     DAY,
     HOUR,
@@ -331,3 +335,19 @@ def test_a_definition_holds_what_counts_depend_on() -> None:
         "indicator": {"availability": {}}, "select": {"team": ["x"]}, "group_by": ["model"], "unknown": "exclude",
         "objective": 0.99, "window_days": 30, "outage": False,
     }  # fmt: skip
+
+
+async def test_a_monitor_with_objectives_counts_what_is_due_when_it_starts(
+    sqlite_database: Engine, tmp_path: Path
+) -> None:
+    write(sqlite_database, ends(0, stop=90, error=10))
+    file = tmp_path / "slo.yml"
+    file.write_text("version: 1\nslos: [{name: available, objective: 95%, indicator: {availability: {}}}]\n")
+    config = MonitorConfig(slos=(file,))
+    monitor = assemble(config, database_url=str(sqlite_database.url), clock=lambda: float(LATE))
+    running = asyncio.create_task(monitor.recorder.run())
+    await asyncio.to_thread(until, lambda: rows(sqlite_database))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    monitor.close()
+    assert told(sqlite_database, "good", "bad") == [(0, 24 * 90, 240)]
