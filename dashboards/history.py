@@ -51,7 +51,9 @@ def _lines(title: str, description: str, unit: Unit, query: SqlQuery, width: int
     )
 
 
-def _bars(title: str, description: str, axis: str, query: SqlQuery) -> TimeSeries:
+def _bars(
+    title: str, description: str, axis: str, query: SqlQuery, looks: tuple[Look, ...] = parts.FRAMEWORK_LOOKS
+) -> TimeSeries:
     """What adds up: in all of a window, one upon the other."""
     return TimeSeries(
         title=title,
@@ -64,7 +66,7 @@ def _bars(title: str, description: str, axis: str, query: SqlQuery) -> TimeSerie
         width=8,
         height=9,
         minimum=0,
-        looks=parts.FRAMEWORK_LOOKS,
+        looks=looks,
         legend_values=("sum",),
     )
 
@@ -232,6 +234,7 @@ _WORK = (
         "What a framework cannot tell apart is “unknown”; what it does not tell at all is missing.",
         "requests",
         sql.sums(_ENDS, sql.ENGINES),
+        parts.REASON_LOOKS,
     ),
     _lines(
         "KV cache in use",
