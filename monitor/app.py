@@ -79,7 +79,8 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     problems.install(app)
     source_problems = dict if recorder is None else recorder.source_problems
     app.include_router(api_router(fleet, history, clock))
-    app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems))
+    unread = frozenset if recorder is None else recorder.unread
+    app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems, unread))
     app.include_router(discovery_router(sidecars))
     comparer = Comparer(history.engine, prices)
     app.include_router(compare_router(comparer, clock))

@@ -52,6 +52,7 @@ class Recorder:
         self._upkeep = upkeep
         self._clock = clock
         self._troubles: dict[str, Trouble] = {}
+        self._asked: set[str] = set()
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._lost: list[tuple[float, str]] = []
 
@@ -89,6 +90,10 @@ class Recorder:
         told = ((s.name, self._troubles[s.name].text) for s in self.sources if s.name in self._troubles)
         return {name: text for name, text in told if text}
 
+    def unread(self) -> frozenset[str]:
+        """Names of sources of which nothing is known yet."""
+        return frozenset(source.name for source in self.sources if source.name not in self._asked)
+
     async def run(self) -> None:
         """Until it is cancelled; then the open minutes are written as far as they got, and the sources closed."""
         try:
@@ -117,6 +122,7 @@ class Recorder:
                 observations = await source.observe()
                 await asyncio.to_thread(self._fleet.update, observations, source.name)
                 gpus = self._take_gpus(source)
+            self._asked.add(source.name)
             if source.is_recorded:
                 await self._record(observations, gpus)
 

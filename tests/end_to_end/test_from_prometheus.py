@@ -13,12 +13,12 @@ import yaml
 
 from tests.end_to_end.processes import free_port, running, until
 from tests.end_to_end.product import Product, up
-from tests.end_to_end.recorded import VLLM, serving, vllm
+from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
 from tests.servers.prometheus import Prometheus
 from tests.servers.queried import Queried
 from tests.servers.victoria_metrics import VictoriaMetrics
 
-REPLAYED = ("replay-vllm", "replay-vllm-dp2")
+NAMES = ("one", "two")
 SAME = (
     "framework", "frontend", "version", "model", "role", "up", "available", "engines", "running", "waiting",
     "kv_capacity_tokens", "labels", "simulated", "node",
@@ -48,6 +48,17 @@ def serve(folder: Path, url: str, **settings: object) -> Iterator[Product]:
         yield product
 
 
+@contextmanager
+def recorded(folder: Path) -> Iterator[Product]:
+    """A sidecar of two servers, one engine and two."""
+    with serving(vllm(VLLM, "1-mid10")) as one, serving(vllm(VLLM_DP, "1-mid03")) as two:
+        ports = zip(NAMES, (one, two), strict=True)
+        labels = {"source": "simulated"}
+        servers = [{"name": n, "url": f"http://127.0.0.1:{port}", "labels": labels} for n, port in ports]
+        with up(folder, "--config", write(folder / "up.yml", servers=servers)) as sidecar:
+            yield sidecar
+
+
 def sources(product: Product) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = product.get("/api/v1/sources").json()
     return found
@@ -57,22 +68,21 @@ def sources(product: Product) -> list[dict[str, Any]]:
 def test_the_monitor_shows_what_a_prometheus_scraped(tmp_path: Path, kind: Callable[[str, Path], Queried]) -> None:
     (tmp_path / "sidecar").mkdir()
     with (
-        up(tmp_path / "sidecar", "--demo") as sidecar,
+        recorded(tmp_path / "sidecar") as sidecar,
         kind(scraping(sidecar.url), tmp_path) as prometheus,
         serve(tmp_path, prometheus.url) as product,
     ):
 
         def same() -> bool:
-            """Recorded bodies change every 15 and 30 seconds."""
-            near, far = sidecar.shows(*REPLAYED), product.shows(*REPLAYED)
-            for name in REPLAYED:
+            near, far = sidecar.shows(*NAMES), product.shows(*NAMES)
+            for name in NAMES:
                 assert {k: far[name][k] for k in SAME} == {k: near[name][k] for k in SAME}
                 assert far[name]["prompt_tokens_per_second"] is not None
             return True
 
         assert until(same, product.process)
         assert sources(product) == [{"name": prometheus.url, "readable": True, "problem": None}]
-        assert "replay-vllm" in product.get("/").text
+        assert "simulated" in product.get("/").text
         assert "could not" not in product.process.output()
 
 
@@ -81,7 +91,7 @@ def test_a_prometheus_that_is_not_there_is_told_and_read_once_it_is(tmp_path: Pa
         prometheus = Prometheus(scraping(sidecar.url), tmp_path)
         with serve(tmp_path, prometheus.url) as product:
             told = f"could not ask Prometheus at {prometheus.url}: connection_refused"
-            (source,) = until(lambda: [s for s in sources(product) if not s["readable"]], product.process)
+            (source,) = until(lambda: [s for s in sources(product) if s["readable"] is False], product.process)
             assert source["problem"].startswith(told)
             assert told in product.get("/").text
             assert f"Prometheus {prometheus.url}" in product.get("/").text
@@ -101,7 +111,7 @@ def test_a_prometheus_without_sidecars_says_so_on_the_page(tmp_path: Path) -> No
         Prometheus("global: {scrape_interval: 1h}", tmp_path) as prometheus,
         serve(tmp_path, prometheus.url, selector='cluster="b"') as product,
     ):
-        (source,) = until(lambda: [s for s in sources(product) if not s["readable"]], product.process)
+        (source,) = until(lambda: [s for s in sources(product) if s["readable"] is False], product.process)
     assert "has no `llm_up` with cluster" in source["problem"]
 
 
@@ -112,7 +122,7 @@ def test_up_with_a_prometheus_shows_what_that_scraped_of_its_own_sidecar(tmp_pat
         own = {"name": "own", "url": f"http://127.0.0.1:{server}"}
         config = write(tmp_path / "up.yml", prometheus={"url": prometheus.url}, servers=[own])
         with up(tmp_path, "--config", config, port=port) as product:
-            until(lambda: [s for s in sources(product) if not s["readable"]], product.process)
+            until(lambda: [s for s in sources(product) if s["readable"] is False], product.process)
             assert product.rows() == {}, "there is no other source beside it"
             assert 'llm_requests_running{engine="0"' in product.get("/metrics").text
             with prometheus:

@@ -144,6 +144,18 @@ async def test_page_and_api_tell_why_a_source_cannot_be_read(store: Store, histo
         ]
 
 
+async def test_a_source_that_nobody_asked_yet_is_not_said_to_be_readable(store: Store, history: History) -> None:
+    good = FixedSource([], name="http://good")
+    recorder = Recorder([good], Fleet(), store, interval=15)
+    app = create_app(Fleet(), history, recorder=recorder)
+    # Not with its lifespan: it would begin to read by the clock.
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
+        for readable in (None, True):
+            told = (await client.get("/api/v1/sources")).json()
+            assert told == [{"name": "http://good", "readable": readable, "problem": None}]
+            await recorder.observe(good)
+
+
 async def test_a_server_named_as_a_sidecar_is_told_everywhere_and_counts_as_down(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
