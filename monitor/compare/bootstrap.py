@@ -18,8 +18,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor.compare.model import CONFIDENCE
 from monitor.history.packed import Floats, Ints
@@ -39,10 +41,10 @@ class Draws:
     length: int
     first: Ints
 
-    def sums(self, columns: Floats) -> Floats:
+    def sums(self, columns: NDArray[np.floating[Any]]) -> Floats:
         """Of each column over the rows that were drawn, a line for each replicate. A column may not hold NaN."""
         around = np.concatenate([columns, columns[: self.length]])
-        total = np.concatenate([np.zeros((1, columns.shape[1])), np.cumsum(around, axis=0)])
+        total = np.concatenate([np.zeros((1, columns.shape[1])), np.cumsum(around, axis=0, dtype=np.float64)])
         blocks = total[self.length : self.length + self.rows] - total[: self.rows]
         drawn = np.zeros((len(self.first), columns.shape[1]))
         for place in self.first.T:

@@ -25,6 +25,8 @@ NEARLY_ALL = 0.9
 """Of a minute that counts, all engines together were observed at least for that share."""
 Flags = NDArray[np.bool_]
 Bounds = Mapping[int, tuple[float, ...]]
+Tallies = NDArray[np.floating[Any]]
+"""Of four bytes each, since there are a hundred for each minute; they are added up in eight."""
 
 
 class Number(IntEnum):
@@ -69,7 +71,7 @@ class Counts:
     """Of one phase at the same native bounds: how many fell into each bucket, a line for each row."""
 
     bounds: tuple[float, ...]
-    counts: Floats
+    counts: Tallies
 
     def of(self, chosen: Ints | Flags) -> Counts:
         return Counts(self.bounds, self.counts[chosen])
@@ -172,7 +174,7 @@ def _counts(values: NDArray[Any], cell: Ints, cells: int, bounds: Bounds) -> Seq
     there = np.flatnonzero([value is not None for value in values])
     found = []
     for each in add_up(values[there].tolist(), cell[there], bounds):
-        counts = np.zeros((cells, len(each.bounds) + 1), np.float64)
+        counts = np.zeros((cells, len(each.bounds) + 1), np.float32)
         counts[each.cells] = np.diff(each.counts, axis=1, prepend=0.0)
         found.append(Counts(each.bounds, counts))
     return found

@@ -55,7 +55,7 @@ def longest(rows: Rows) -> Estimate:
 
 def histograms(parts: Sequence[Counts]) -> list[Histogram]:
     """Of all rows together."""
-    cumulative = [(part.bounds, np.cumsum(part.counts.sum(axis=0))) for part in parts]
+    cumulative = [(part.bounds, np.cumsum(part.counts.sum(axis=0, dtype=np.float64))) for part in parts]
     return [Histogram(bounds, tuple(counts.tolist())) for bounds, counts in cumulative if counts[-1] > 0]
 
 
