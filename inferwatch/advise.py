@@ -126,4 +126,4 @@ def _missing(told: AdviceOut, style: Style) -> Iterator[str]:
     for each in told.missing:
         shown = [*each.targets[:_MOST], *([f"{len(each.targets) - _MOST} more"] if each.targets[_MOST:] else [])]
         of = f" ({', '.join(shown)})" if shown else ""
-        yield f"{style.item}{each.name}{of}: needs {each.needs}"
+        yield f"{style.item}{each.title}{of}: needs {each.needs}"

@@ -56,9 +56,9 @@ def lacks(server: Server, needs: Sequence[Asked]) -> str:
 
 
 def confidence(server: Server, rests_on: Sequence[Asked], best: Confidence, why: str) -> tuple[Confidence, str]:
-    """Weaker for each number that is not exact, and says which."""
-    doubts = [(asked.metric, worth.note) for asked in rests_on if not (worth := server.worth_of(asked)).is_exact]
-    for _ in dict(doubts):
-        best = best.weaker
-    told = "; ".join(f"{metric} is approximate ({note})" if note else metric for metric, note in dict(doubts).items())
-    return best, "; ".join(filter(None, (why, told)))
+    """Weaker where a number is not exact, and says which."""
+    doubts = {asked.metric: worth.note for asked in rests_on if not (worth := server.worth_of(asked)).is_exact}
+    told = (
+        f"{metric} is approximate ({note})" if note else f"{metric} is approximate" for metric, note in doubts.items()
+    )
+    return best.weaker if doubts else best, "; ".join([why, *told])

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor.advise import said
-from monitor.advise.adviser import Adviser, Told
+from monitor.advise.adviser import CAPACITY, Adviser, Told
 from monitor.advise.capacity import Capacity
 from monitor.advise.findings import RULES
 from monitor.advise.framework import Basis, Choice
@@ -18,7 +18,7 @@ from monitor.advise.model import Change, Confidence, Evidence, Finding, Missing,
 from monitor.api import problems
 from monitor.api.parameters import MOMENT, window
 
-_TITLES = {rule.name: rule.title for rule in RULES}
+_TITLES = {rule.name: rule.title for rule in RULES} | {CAPACITY: "How many more requests"}
 
 
 class AdviceQuery(BaseModel):
@@ -80,6 +80,7 @@ class MissingOut(BaseModel):
     """What could not be judged."""
 
     name: str
+    title: str
     needs: str
     targets: list[str]
 
@@ -210,7 +211,9 @@ def _evidence(of: Evidence) -> EvidenceOut:
 
 
 def _missing(of: Missing) -> MissingOut:
-    return MissingOut(name=of.name, needs=of.needs, targets=[target.name for target in of.targets])
+    return MissingOut(
+        name=of.name, title=_TITLES[of.name], needs=of.needs, targets=[target.name for target in of.targets]
+    )
 
 
 def _choice(of: Choice) -> ChoiceOut:

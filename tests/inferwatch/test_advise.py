@@ -44,7 +44,7 @@ def test_text_is_for_people_and_has_what_to_change_first(inferwatch: Command) ->
     ]
     assert "   confidence: low (preemptions are counted, and yet the cache was not full); held 1 h" in lines
     assert "So SGLang, until two of them are measured. [reference estimate]" in ran.out
-    assert "capacity: needs a latency objective in the configuration (slos) for ttft, tpot, e2e" in lines
+    assert "How many more requests: needs a latency objective in the configuration (slos) for ttft, tpot, e2e" in lines
 
 
 @pytest.mark.usefixtures("database")
@@ -68,7 +68,7 @@ def test_the_objectives_of_the_configuration_are_the_goals(inferwatch: Command) 
     Path("inferwatch.yml").write_text("slos: slo.yml\nhistory: {path: history.sqlite}\n")
     ran = inferwatch("advise", "--since", "1h")
     assert ran.status == 0
-    assert "capacity (m): needs 60 minutes or hours with requests; there are 0" in ran.out
+    assert "How many more requests (m): needs 60 minutes or hours with requests; there are 0" in ran.out
 
 
 @pytest.mark.usefixtures("database")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from sqlalchemy import Engine
 
@@ -22,6 +21,7 @@ HEALTHY: Mapping[str, float] = {
 }  # fmt: skip
 """Of each minute, by metric and the value of its own label."""
 BOUNDS = (0.25, 1.0, 5.0)
+Rows = Mapping[Labels, Minute]
 
 
 def engine(
@@ -69,8 +69,6 @@ def process(server: str = "s1", *, available: float = 1.0, gpus: str = "") -> tu
     return target(server), row
 
 
-def store(
-    database: Engine, many: int, rows: Mapping[Any, Minute], begin: int = 0, events: Iterable[Event] = ()
-) -> None:
+def store(database: Engine, many: int, rows: Rows, begin: int = 0, events: Iterable[Event] = ()) -> None:
     """So many minutes, all alike, from minute `begin` on."""
     write(database, [Window(START + 60 * n, dict(rows)) for n in range(begin, begin + many)], events)
