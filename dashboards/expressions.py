@@ -64,6 +64,20 @@ def increase(metric: str, *more: promql.Matcher, over: str = INTERVAL) -> str:
     return _each(metric, promql.call("increase", promql.within(chosen(metric, *more), over)))
 
 
+def of_chosen(of: str) -> str:
+    """A number of servers, without those whose framework, model or role is not chosen, and that are only there as one
+    on another host has their name. Those that never said what they are stay.
+    """
+    known, fitting = (
+        promql.call("last_over_time", promql.within(promql.series("llm_server_info", *matchers), RANGE))
+        for matchers in (
+            [promql.matching(name, f"${name}") for name in names]
+            for names in (TARGET, (*TARGET, "framework", "model", "role"))
+        )
+    )
+    return promql.binary(of, "unless", promql.binary(known, "unless", fitting, on=TARGET), on=TARGET)
+
+
 def if_any(of: str) -> str:
     """For bars of what seldom happens: kinds of it that never do need no place in a legend."""
     return promql.binary(of, ">", "0")

@@ -20,12 +20,12 @@ from dashboards.model import (
 )
 from dashboards.objectives import states
 
-_UP, _AVAILABLE = ask.gauge("llm_up"), ask.gauge("llm_metrics_available")
+_UP, _AVAILABLE = (ask.of_chosen(ask.gauge(f"llm_{name}")) for name in ("up", "metrics_available"))
 _RUNNING, _WAITING = ask.gauge("llm_requests_running"), ask.gauge("llm_requests_waiting")
 _KV = ask.gauge("llm_kv_cache_utilization_ratio")
 _BY = ("framework",)
 _NOT_READ = promql.binary(_UP, ">", _AVAILABLE)
-_RECENT = ask.max_by(ask.TARGET, promql.over_time("last", ask.chosen("llm_up"), HOUR))
+_RECENT = ask.of_chosen(ask.max_by(ask.TARGET, promql.over_time("last", ask.chosen("llm_up"), HOUR)))
 _GONE = promql.binary(_RECENT, "unless", _UP)
 
 _NOW = (
@@ -84,7 +84,7 @@ _NOW = (
 )
 
 
-_FOUND = ask.count_by((), ask.gauge("inferwatch_finding"))
+_FOUND = ask.count_by((), ask.of_chosen(ask.gauge("inferwatch_finding")))
 _GPU_UP = ask.max_by(ask.GPU, ask.gauge("gpu_up"))
 _WATTS = ask.sum_by((), ask.of_servers(ask.max_by(ask.GPU, ask.gpu_watts())))
 _WORRIES = (

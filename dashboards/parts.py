@@ -237,7 +237,7 @@ def findings_table(width: int = 12, height: int = 9) -> Table:
         title="Findings",
         description="What inferwatch found out about the chosen servers and is worth acting on; `inferwatch check` "
         "and the page tell the remedy. Empty while nothing was found.",
-        queries=(Query(ask.max_by(by, ask.chosen("inferwatch_finding"))),),
+        queries=(Query(ask.of_chosen(ask.max_by(by, ask.chosen("inferwatch_finding")))),),
         columns=(
             Column("severity", "Severity", width=90),
             Column("node", "Host"),

@@ -14,11 +14,14 @@ from alerts.slo.published import DEFAULT
 from alerts.slo.spec import read
 from exporters import schema
 from exporters.exposition import format_bound
+from tests.dashboards import recorded
 from tests.dashboards.recorded import EVERY, STEPS
 from tests.end_to_end.samples import ONLY, Sample, Scrape
 
 NODE, APART = "by-hand", "apart"
 """On the second, `prefill` hands on to `decode`, and `whole` does both: each on a GPU without an energy counter."""
+TWIN = "twin"
+"""On the third a server of another framework has the name of one on the first."""
 AGAIN = ("inferwatch-again", "n1:9840")
 RESTART_STEP = STEPS // 2
 KV = {"half": (0.2, 1000.0), "full": (0.6, 3000.0), "blank": (0.9, None)}
@@ -55,12 +58,22 @@ def scrapes(start: int) -> Iterator[Scrape]:
         gone = [Sample("llm_up", (("node", APART), ("server", "gone")), 1.0)] if step < RESTART_STEP else []
         yield Scrape(start + step * EVERY, [*_apart(step * EVERY), _reloaded(1.0), *gone], ONLY)
         yield Scrape(start + step * EVERY, [_reloaded(0.0)], AGAIN)
+        yield Scrape(start + step * EVERY, list(_twin()), ONLY)
         yield Scrape(start + step * EVERY, [*_rules(), *_teams(), *_alerts(start)], ("", ""))
 
 
 def _reloaded(successful: float) -> Sample:
     """Two processes of one host."""
     return Sample("inferwatch_config_last_reload_successful", (("node", APART),), successful)
+
+
+def _twin() -> Iterator[Sample]:
+    target = (("node", TWIN), ("server", "half"))
+    of = (*target, ("framework", "sglang"), ("model", recorded.QWEN), ("role", "unified"), ("engine", "0"))
+    yield Sample("llm_up", target, 1.0)
+    yield Sample("llm_metrics_available", target, 1.0)
+    yield Sample("llm_server_info", of, 1.0)
+    yield Sample("inferwatch_finding", (*target, ("reason", "too_old"), ("severity", "warning")), 1.0)
 
 
 def _apart(seconds: int) -> Iterator[Sample]:

@@ -46,6 +46,8 @@ ONE_PAGE = {"nim"}
 """Of these there is one page, so that they begin with nothing."""
 GPU_OF = {"GPU-0": "vllm", "GPU-1": "sglang"}
 NODE = "node-a"
+QWEN = "Qwen/Qwen2.5-7B-Instruct"
+"""The model of the recorded SGLang."""
 _METRICS_PATHS = {"trtllm": "/prometheus/metrics", "nim": "/v1/metrics"}
 _HISTOGRAM = ("_bucket", "_sum", "_count")
 
