@@ -92,6 +92,7 @@ class CellOut(BaseModel):
     side: str = Field(description="before or after, where it is about a change")
     tool: str = Field(description="of an imported load test: what measured it")
     file: str = Field(description="of an imported load test")
+    simulated: bool = Field(description="its servers are none")
     at_once: int = Field(description="the band, by its middle: up to √2 more or less", examples=[16])
     minutes: int = Field(description="of servers; 0 of a load test", examples=[184])
     told: bool = Field(description="false: too few minutes, so no measures")
@@ -199,6 +200,7 @@ def _cell(of: Cell) -> CellOut:
         side=group.side,
         tool=group.tool,
         file=group.file,
+        simulated=group.simulated,
         at_once=of.band.at_once,
         minutes=of.minutes,
         told=of.is_told,

@@ -75,7 +75,7 @@ def compare(seen: Observed, asked: Asked, prices: Prices, imported: Sequence[Cel
 def _order(of: Cell) -> tuple[object, ...]:
     group = of.group
     side = SIDES.index(group.side) if group.side else 0
-    before = group.model, group.gpu, group.role, of.band.at_once
+    before = group.model, group.gpu, group.role, of.band.at_once, group.simulated
     return (*before, group.is_imported, group.framework, group.server, side, group.version, group.tool, group.file)
 
 

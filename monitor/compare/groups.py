@@ -42,7 +42,7 @@ def _plain(seen: Observed, by: By | None) -> Grouped:
     of_key = []
     for server, gpu, release in different.tolist():
         one = seen.servers[server]
-        group = Group(one.framework, one.model, seen.gpu.names[gpu], one.role)
+        group = Group(one.framework, one.model, seen.gpu.names[gpu], one.role, simulated=one.simulated)
         if by is By.VERSION:
             group = replace(group, version=seen.version.names[release])
         elif by is By.SERVER:

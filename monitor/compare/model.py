@@ -87,6 +87,8 @@ class Group:
     """"before" or "after" a change, if there is one."""
     tool: str = ""
     file: str = ""
+    simulated: bool = False
+    """Its servers are none: never taken together with real ones."""
 
     @property
     def is_imported(self) -> bool:

@@ -34,7 +34,8 @@ def notes(told: Comparison, seen: Observed, groups: Grouped, windows: Mapping[st
 def name_of(group: Group) -> str:
     """As short as it is clear beside others with the same model, type of GPU and role."""
     who = group.framework or "unknown framework"
-    parts = (who, group.server, group.version, group.side and f"({group.side})", group.tool and f"[{group.tool}]")
+    side, tool = group.side and f"({group.side})", group.tool and f"[{group.tool}]"
+    parts = who, group.server, group.version, side, tool, "(simulated)" if group.simulated else ""
     return " ".join(filter(None, parts))
 
 

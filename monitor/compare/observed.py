@@ -18,6 +18,7 @@ class Server:
     model: str
     role: str
     frontend: str
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ MOST_ROWS = 600_000
 """Minutes of engines in memory at once: 40 of them for ten days."""
 _CHANGES = ("restart", "version", "model", "wire_model", "gpus")
 """Kinds of events after which a server is another one than before."""
+_UNREAL = ("simulated", "replay")
+"""Values of the label `source` of servers that are none."""
 _Series = Mapping[str, Any]
 
 
@@ -137,7 +139,8 @@ def _server(engine: _Series) -> Server:
     node, server, framework, model, role = (
         str(engine[name] or "") for name in ("node", "server", "framework", "model", "role")
     )
-    return Server(node, server, framework, model, role, engine["info"].get("frontend", ""))
+    simulated = engine["labels"].get("source") in _UNREAL
+    return Server(node, server, framework, model, role, engine["info"].get("frontend", ""), simulated)
 
 
 def _ids(series: Iterable[_Series]) -> Ints:

@@ -59,9 +59,9 @@ def _load_test(slower: float) -> Run:
 
 def _windows(framework: str, server: str, slower: float) -> Iterator[Window]:
     lives = [live(framework, at_once, 0, MINUTES, slower) for at_once in AT_ONCE]
-    target = labels({"node": "n1", "server": server})
+    target = labels({"node": "n1", "server": server, "source": "simulated"})
     own = {"framework": framework, "model": MODEL, "role": "unified", "engine": "0"}
-    engine = labels({"node": "n1", "server": server, **own})
+    engine = labels({**dict(target), **own})
     for n, (life, minute) in enumerate((life, minute) for life in lives for minute in range(MINUTES)):
         start = START + n * MINUTE
         yield Window(start, {engine: _engine(life, minute, start), target: _target(server, start)})

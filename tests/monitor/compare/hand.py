@@ -56,6 +56,7 @@ class Life:
     frontend: str = "vllm"
     gpu: str = H100
     server: str = "s1"
+    simulated: bool = False
     bounds: Mapping[str, tuple[float, ...]] = field(default_factory=lambda: {"ttft": TTFT, "e2e": E2E})
 
 
@@ -71,13 +72,17 @@ def observed(*lives: Life) -> Observed:
         {"ttft": _counts(every, "ttft"), "itl": (), "e2e": _counts(every, "e2e")},
     )
     return Observed(
-        tuple(Server("n1", life.server, life.framework, life.model, life.role, life.frontend) for life in lives),
+        tuple(_server(life) for life in lives),
         rows,
         np.array([minute.partial for *_, minute in every], bool),
         np.array([minute.changed for *_, minute in every], bool),
         Named(versions, np.array([versions.index(minute.version) for *_, minute in every], np.int64)),
         Named(gpus, np.array([gpus.index(life.gpu) for _, life, _ in every], np.int64)),
     )
+
+
+def _server(of: Life) -> Server:
+    return Server("n1", of.server, of.framework, of.model, of.role, of.frontend, of.simulated)
 
 
 def _counts(every: Sequence[tuple[int, Life, Minute]], phase: str) -> tuple[Counts, ...]:

@@ -32,6 +32,7 @@ class Engine:
     ttft: Sequence[float] = (10, 40, 9, 1, 0)
     covered: float = 60.0
     more: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
 
     @property
     def frontend(self) -> str:
@@ -40,7 +41,8 @@ class Engine:
     @property
     def labels(self) -> Labels:
         told = {"framework": self.framework, "model": self.model, "role": self.role, "engine": self.number}
-        return labels({"node": "n1", "server": self.server, **told})
+        given = {"source": self.source} if self.source else {}
+        return labels({"node": "n1", "server": self.server, **told, **given})
 
     def minute(self, start: int) -> Minute:
         row = Minute(4, start + 1, start + MINUTE, self.covered, 60.0)

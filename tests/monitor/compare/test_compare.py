@@ -8,6 +8,7 @@ import pytest
 from monitor.compare.asked import Asked, By, Prices
 from monitor.compare.compare import compare
 from monitor.compare.model import Band, Cell, Comparison, Measure, Verdict, verdict
+from monitor.compare.notes import name_of
 from monitor.compare.rows import MINUTE
 from tests.monitor.compare.hand import E2E, H100, START, TTFT, Life, Minute, observed
 
@@ -149,6 +150,11 @@ def test_servers_of_other_roles_models_and_gpus_stand_by_themselves() -> None:
         ("qwen", H100, "unified"),
     ]  # fmt: skip
     assert any("prefill" in note for note in found.notes)
+
+
+def test_simulated_servers_are_not_taken_together_with_real_ones() -> None:
+    found = told(Life(hour()), Life(hour(), server="s2", simulated=True))
+    assert [(name_of(cell.group), cell.minutes) for cell in found.cells] == [("vllm", 60), ("vllm (simulated)", 60)]
 
 
 def test_by_server_each_is_a_group() -> None:

@@ -47,6 +47,13 @@ def test_roles_and_models_of_one_server_are_servers_of_their_own(database: Datab
     ]  # fmt: skip
 
 
+def test_simulated_servers_are_known_by_their_label(database: Database, store: Store) -> None:
+    write(store, [window(0, Engine(), Engine("s2", source="simulated"), Engine("s3", source="rack-7"))])
+    assert [(s.server, s.simulated) for s in observed(database, ASKED).servers] == [
+        ("s1", False), ("s2", True), ("s3", False),
+    ]  # fmt: skip
+
+
 def test_a_minute_without_one_of_the_engines_is_partial(database: Database, store: Store) -> None:
     one, two = Engine(), Engine(number="1")
     write(store, [window(0, one, two), window(1, one), window(2, one, two), window(3, one, replace(two, covered=30.0))])
