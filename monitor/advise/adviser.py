@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from alerts.slo.spec import Slo
 from monitor.advise.capacity import Capacity, Measured, lacking, limits_of
 from monitor.advise.findings import advise
 from monitor.advise.framework import Choice, choose
-from monitor.advise.model import Advice, Finding, Missing, Target
+from monitor.advise.model import Advice, Missing, Target
 from monitor.advise.reading import Known, known, read
 from monitor.advise.workload import traits
 from monitor.advise.world import World
@@ -51,23 +52,40 @@ class Told:
     compared: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """Of all servers. `asked` is what it was worked out for."""
+
+    asked: tuple[int, int, tuple[Slo, ...]]
+    world: World
+    told: Told
+
+
 class Adviser:
+    """Safe to be asked from several threads: what was just worked out for one is told to the others."""
+
     def __init__(self, history: History, slos: Callable[[], Sequence[Slo]], fleet: Fleet | None = None) -> None:
         """`fleet` is what servers say now, where that is at hand."""
         self._history, self._slos, self._fleet = history, slos, fleet
+        self._last: _Whole | None = None
+        self._working = Lock()
 
     def advise(self, since: float, until: float, server: str = "", now: float = 0.0) -> Told:
         """Of all, or of one server: node and name, or the name alone. Raises QuestionError and ReadError."""
-        slos = self._slos()
+        asked = int(since // MINUTE), int(until // MINUTE), tuple(self._slos())
+        with self._working:
+            if self._last is None or self._last.asked != asked:
+                self._last = _Whole(asked, *self._whole(since, until, asked[-1], now))
+            whole = self._last
+        return _of(whole, _wanted(whole.world, server)) if server else whole.told
+
+    def _whole(self, since: float, until: float, slos: Sequence[Slo], now: float) -> tuple[World, Told]:
         world = read(self._history, since, until, slos, Known() if self._fleet is None else known(self._fleet, now))
-        wanted = _wanted(world, server)
         found = advise(world)
         capacities, lacks = self._capacities(world, slos)
-        found = replace(found, missing=(*found.missing, *lacks))
-        models = {s.model for s in world.servers if s.target.name in wanted}
         compared, why = self._compared(world)
-        choices = tuple(choose(of, compared) for of in traits(world) if of.model in models)
-        return Told(_of(found, world, wanted) if server else found, choices, tuple(capacities), why)
+        choices = tuple(choose(of, compared) for of in traits(world))
+        return world, Told(replace(found, missing=(*found.missing, *lacks)), choices, tuple(capacities), why)
 
     def _compared(self, world: World) -> tuple[Comparison | None, str]:
         """What is too much to compare at once is none, and is said."""
@@ -146,8 +164,9 @@ def _wanted(world: World, server: str) -> set[str]:
     return found
 
 
-def _of(advice: Advice, world: World, wanted: set[str]) -> Advice:
+def _of(whole: _Whole, wanted: set[str]) -> Told:
     """What is about these servers, their models or their GPUs."""
+    world, told, advice = whole.world, whole.told, whole.told.advice
     models = {s.model for s in world.servers if s.target.name in wanted}
     gpus = {gpu.target for gpu in world.gpus if any(f"{gpu.node}/{name}" in wanted for name in gpu.servers)}
 
@@ -156,6 +175,14 @@ def _of(advice: Advice, world: World, wanted: set[str]) -> Advice:
             return target.name in wanted
         return target in gpus if target.gpu else target.model in models
 
-    findings: Iterable[Finding] = (f for f in advice.findings if is_meant(f.target))
-    missing = (replace(m, targets=tuple(filter(is_meant, m.targets))) for m in advice.missing)
-    return replace(advice, findings=tuple(findings), missing=tuple(m for m in missing if m.targets))
+    missing = ((m, replace(m, targets=tuple(filter(is_meant, m.targets)))) for m in advice.missing)
+    return Told(
+        replace(
+            advice,
+            findings=tuple(finding for finding in advice.findings if is_meant(finding.target)),
+            missing=tuple(left for before, left in missing if left.targets or not before.targets),
+        ),
+        tuple(choice for choice in told.choices if choice.traits.model in models),
+        tuple(capacity for capacity in told.capacities if capacity.labels.get("model", "") in {"", *models}),
+        told.compared,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
@@ -175,3 +176,34 @@ def test_what_servers_say_now_goes_before_their_table(database: Engine) -> None:
     assert adviser(database).advise(START, START + HOUR).advice.findings == ()
     with_fleet = Adviser(History(database), list, Fleet())
     assert with_fleet.advise(START, START + HOUR, now=START + HOUR).advice.findings == ()
+
+
+def test_what_was_just_worked_out_is_not_worked_out_again(database: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for another server; but for another minute, or for other objectives."""
+    store(database, 60, {**dict([process()]), engine(): minute({"llm_preemptions_total": 9.0})})
+    slos: list[Slo] = []
+    asked, adviser = 0, Adviser(History(database), lambda: slos)
+    read_all = History.ask
+
+    def counted(self: History, *given: Any, **more: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return read_all(self, *given, **more)
+
+    monkeypatch.setattr(History, "ask", counted)
+    first = adviser.advise(START, START + HOUR)
+    once = asked
+    assert adviser.advise(START, START + HOUR + 59) == first
+    assert adviser.advise(START, START + HOUR, "s1").advice.findings == first.advice.findings
+    assert asked == once
+    adviser.advise(START, START + HOUR + 60)
+    assert asked == 2 * once
+    slos.append(latency("ttft", 1.0))
+    adviser.advise(START, START + HOUR + 60)
+    assert asked > 3 * once
+
+
+def test_what_is_missing_of_all_is_missing_of_one(database: Engine) -> None:
+    store(database, 60, {**dict([process()]), engine(): minute()})
+    names_of = [m.name for m in told(database, server="s1").advice.missing]
+    assert "capacity" in names_of
