@@ -17,6 +17,7 @@ from monitor.compare.asked import BY_VERSION, Asked, By
 from monitor.compare.model import Cell, Comparison, Estimate, Measure
 from monitor.compare.rows import MINUTE
 from monitor.compare.text import as_csv, as_markdown
+from monitor.compare.words import sections
 from monitor.history.question import InvalidParameter
 
 
@@ -130,6 +131,11 @@ class ComparisonOut(BaseModel):
     matched: bool
     currency: str = Field(description="of cost_per_million_tokens")
     cells: list[CellOut]
+    rankings: list[str] = Field(
+        description="the best first, by tokens per second and by the P99 of the time to first token; ≈: no difference "
+        "is shown, ?: not known",
+        examples=[["llama on NVIDIA H100 80GB HBM3: tokens/s at about 16: sglang > vllm"]],
+    )
     left_out: LeftOut
     notes: list[str] = Field(description="what to know to read it right")
     definitions: list[DefinitionOut]
@@ -176,6 +182,7 @@ def as_model(told: Comparison) -> ComparisonOut:
         matched=told.matched,
         currency=told.currency,
         cells=[_cell(cell) for cell in told.cells],
+        rankings=[f"{section.title}: {each}" for section in sections(told) for each in section.rankings()],
         left_out=LeftOut(
             idle=left.idle,
             restarted=left.restarted,

@@ -49,11 +49,12 @@ def compare(seen: Observed, asked: Asked, prices: Prices, imported: Sequence[Cel
     usable = whole & (groups.of >= 0)
     busy = _Sorted(seen.rows, groups.of, band_numbers(seen.rows)).of(usable)
     least = _least(seen, whole)
-    steadily, unsteady = _windows(busy.of(busy.band >= 0), least[usable][busy.band >= 0])
+    whole_windows, unsteady = _windows(busy.of(busy.band >= 0), least[usable][busy.band >= 0])
+    steadily = whole_windows.of(~_silent(whole_windows.rows))
     kept = _alike(steadily, groups) if asked.matched else steadily
     cells = [*_cells(kept, groups.groups, prices), *imported]
     left = Left(
-        idle=int((busy.band < 0).sum()),
+        idle=int((busy.band < 0).sum()) + whole_windows.minutes - steadily.minutes,
         partial=int((seen.partial & ~seen.changed).sum()),
         restarted=int(seen.changed.sum()),
         unsteady=unsteady,
@@ -70,6 +71,12 @@ def compare(seen: Observed, asked: Asked, prices: Prices, imported: Sequence[Cel
         currency=prices.currency,
     )
     return notes(told, seen, groups, _windowed(seen, least))
+
+
+def _silent(rows: Rows) -> Flags:
+    """Without any token, whatever runs by a gauge: some keep their last value when a server falls idle."""
+    found: Flags = rows.number(Number.PROMPT) + rows.number(Number.GENERATION) == 0
+    return found
 
 
 def _order(of: Cell) -> tuple[object, ...]:

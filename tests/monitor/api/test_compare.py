@@ -62,6 +62,11 @@ async def test_cells_have_their_measures_with_intervals(client: httpx.AsyncClien
     assert told["left_out"]["restarted"] == 1
 
 
+async def test_cells_are_ranked_where_they_stand_beside_each_other(client: httpx.AsyncClient) -> None:
+    rankings = (await asked(client))["rankings"]
+    assert f"llama on {KIND}: tokens/s at about 16: sglang > vllm" in rankings
+
+
 async def test_an_imported_run_is_labelled_with_its_tool_and_file(client: httpx.AsyncClient) -> None:
     [run] = [c for c in (await asked(client))["cells"] if c["tool"]]
     assert (run["tool"], run["file"], run["minutes"], run["told"]) == ("guidellm", "a.json", 0, True)

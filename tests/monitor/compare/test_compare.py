@@ -93,6 +93,14 @@ def test_bands_are_told_apart_and_idle_minutes_left_out() -> None:
     assert found.left.idle == 2
 
 
+def test_minutes_without_a_token_are_idle_whatever_the_gauge_says() -> None:
+    minutes = [Minute(n, prompt=0.0, generation=0.0) if n < 7 else Minute(n) for n in range(30)]
+    found = told(Life(minutes))
+    assert (only(found).minutes, found.left.idle) == (23, 7)
+    finishing = [Minute(n, prompt=0.0 if n % 3 else 9e4, generation=0.0, e2e=(0, 0, 0, 60, 0)) for n in range(30)]
+    assert only(told(Life(finishing, **FINISHING))).minutes == 30  # type: ignore[arg-type]
+
+
 def test_minutes_with_a_restart_or_seen_in_part_are_left_out_and_counted() -> None:
     minutes = hour()
     minutes[5], minutes[6] = replace(minutes[5], changed=True, prompt=9e9), replace(minutes[6], partial=True)
