@@ -16,7 +16,7 @@ help: ## List the targets
 
 setup: $(DEV_STAMP) ## Build .venv from the lock, with everything for development
 
-run: $(RUN_STAMP) ## Start everything in one process (ARGS="--demo" to replay recorded servers)
+run: $(RUN_STAMP) ## Start everything in one process (ARGS="--demo" for a simulated fleet)
 	.venv/bin/inferwatch up $(ARGS)
 
 test: setup ## Install what the end-to-end tests need, then run all tests (ARGS="-k name" for some)

@@ -21,8 +21,8 @@ from demo.workload import Mix, Rate, open_loop
 _APART = 10**9
 """Between the numbers of two services' requests; 10**6 between those of two faults."""
 _ROUTING = 7
-_TRANSFER_SECONDS = 0.005
-"""Of the KV cache of one prompt, from a prefill server to a decode server."""
+_TRANSFER_SECONDS, _TRANSFER_TOKEN = 0.005, 2e-6
+"""That the KV cache of a prompt is under way to a decode server, and more for each of its tokens."""
 _FORGET_EVERY = 600.0
 _FREE_MIB, _USED_MIB = 4, 73_200
 
@@ -176,8 +176,8 @@ class Fleet:
     def _hand_over(self, decoder: SimulatedServer, request: Request, now: float) -> None:
         """What a prefill server has done goes on elsewhere."""
         if isinstance(request, Prefill) and request.whole is not None and request.reason == "length":
-            whole = replace(request.whole, is_prefilled=True, first_token=now)
-            decoder.submit(whole, now + _TRANSFER_SECONDS)
+            travel = _TRANSFER_SECONDS + _TRANSFER_TOKEN * request.prompt_tokens
+            decoder.submit(replace(request.whole, is_prefilled=True), now + travel)
 
     def _turn(self, service: Service, request: Request) -> str:
         servers = service.servers

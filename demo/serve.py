@@ -148,7 +148,7 @@ def _head(answer: Answer, *, keep: bool) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def example(served: Served, target: str) -> str:
+def example(served: Served) -> str:
     """What can be typed to see something go wrong."""
-    order = json.dumps({"kind": "hang", "target": target, "seconds": 600})
+    order = json.dumps({"kind": "hang", "target": next(iter(served.servers)), "seconds": 600})
     return f"curl -H 'Content-Type: application/json' -d '{order}' {served.faults}"

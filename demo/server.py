@@ -14,11 +14,13 @@ from demo.faces.sglang import Sglang
 from demo.faces.triton import Triton
 from demo.faces.trtllm_serve import TrtllmServe
 from demo.faces.vllm import Vllm
-from demo.model import EngineState, Face, Identity, Limits, Request, Steps
+from demo.model import Answer, EngineState, Face, Identity, Limits, Request, Steps
 from demo.observers import Silent
 from demo.pace import PACES, Curve, Pace
 from demo.reply import REFUSED, Change, Reply
 from demo.truth import Truth, Witness
+
+_NO_ITERATIONS = Answer(200, "application/json", b"[]")
 
 
 class PagedFace(Face, Protocol):
@@ -64,6 +66,8 @@ class Spec:
     labels: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     """What an upgrade changes of its families' names."""
+    tells_iterations: bool = True
+    """Whether trtllm-serve runs with its iteration statistics, which are off by default."""
 
     @property
     def framework(self) -> str:
@@ -146,7 +150,8 @@ class SimulatedServer:
     def answer(self, path: str, now: float) -> Reply:
         if self.process is None:
             return REFUSED
-        reply = Reply(self.process.face.answer(path, now))
+        is_off = path == "/metrics" and not self.spec.tells_iterations
+        reply = Reply(_NO_ITERATIONS if is_off else self.process.face.answer(path, now))
         for change in self.changes.values():
             reply = change(reply)
         return reply

@@ -45,7 +45,7 @@ SPECS: Sequence[Spec] = (
           labels=_team("documents")),
     _spec("lmdeploy-new", "lmdeploy", "0.18.0", QWEN, "sim-1", 3, labels=_team("agents")),
     _spec("lmdeploy-old", "lmdeploy", "0.9.2", "internlm2_5-7b-chat", "sim-1", 4, limits=_SMALL, labels=_team("mail")),
-    _spec("trtllm-new", "trtllm_serve", "1.3.0", QWEN, "sim-1", 5, labels=_team("agents")),
+    _spec("trtllm-new", "trtllm_serve", "1.3.0", QWEN, "sim-1", 5, labels=_team("agents"), tells_iterations=False),
     _spec("trtllm-code", "trtllm_serve", "1.2.1", CODER, "sim-1", 6, slowness=4.0, labels=_team("code")),
     _spec("triton-batch", "triton", "24.11", "Llama-3.1-8B-Instruct-FP8", "sim-3", 4, labels=_team("reports")),
 )  # fmt: skip
@@ -56,18 +56,18 @@ def _service(name: str, mix: Mix, mean: float, *servers: str, decode: str = "", 
 
 
 SERVICES: Sequence[Service] = (
-    _service("chat", CHAT, 9.0, "vllm-chat-1", "vllm-chat-2", "vllm-chat-3"),
-    _service("contracts", LORA, 2.0, "vllm-lora", peak=10.0),
-    _service("search", RAG, 3.0, "sglang-search"),
-    _service("mail", CHAT, 2.0, "sglang-old"),
-    _service("assistant", CHAT, 1.5, "sglang-large"),
-    _service("images", RAG, 3.0, "sglang-wide", peak=19.0),
-    _service("documents", RAG, 2.0, "sglang-prefill", decode="sglang-decode"),
-    _service("agents", CHAT, 3.0, "lmdeploy-new"),
-    _service("sorting", BATCH, 0.7, "lmdeploy-old", peak=2.0),
-    _service("tools", CHAT, 3.0, "trtllm-new"),
-    _service("code", CODE, 1.5, "trtllm-code", peak=9.0),
-    _service("reports", BATCH, 1.0, "triton-batch", peak=3.0),
+    _service("chat", CHAT, 4.5, "vllm-chat-1", "vllm-chat-2", "vllm-chat-3"),
+    _service("contracts", LORA, 1.0, "vllm-lora", peak=10.0),
+    _service("search", RAG, 1.2, "sglang-search"),
+    _service("mail", CHAT, 0.8, "sglang-old"),
+    _service("assistant", CHAT, 1.0, "sglang-large"),
+    _service("images", RAG, 1.2, "sglang-wide", peak=19.0),
+    _service("documents", RAG, 1.0, "sglang-prefill", decode="sglang-decode"),
+    _service("agents", CHAT, 1.2, "lmdeploy-new"),
+    _service("sorting", BATCH, 0.5, "lmdeploy-old", peak=2.0),
+    _service("tools", CHAT, 1.2, "trtllm-new"),
+    _service("code", CODE, 0.4, "trtllm-code", peak=9.0),
+    _service("reports", BATCH, 0.5, "triton-batch", peak=3.0),
 )
 
 

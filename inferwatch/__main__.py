@@ -96,7 +96,7 @@ def common(
 @app.command()
 def up(
     config: Config = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Show recorded servers, replayed.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Show a simulated fleet, and no other server.")] = False,
     listen: Listen = None,
     state_dir: StateDir = None,
     look_on: LookOn = None,

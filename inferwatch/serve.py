@@ -5,6 +5,9 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
+from fastapi import FastAPI
+
+from exporters.app import Reader
 from exporters.config import warn_of_unread
 from inferwatch import process
 from inferwatch.console import MISUSED, CommandError
@@ -37,17 +40,7 @@ async def _run(config: MonitorConfig, state: Path | None, bound: socket.socket) 
     stop = process.Stop()
     monitor = assembled(config, [], state)
     try:
-        app = create_app(
-            monitor.fleet,
-            monitor.history,
-            recorder=monitor.recorder,
-            alerts=monitor.alerts,
-            watch=monitor.watch,
-            node=config.node,
-            looked_for=prometheus_of(config) or [f"sidecar {url}" for url in config.sources.sidecars],
-            sidecars=config.sources.sidecars,
-            prices=config.compare.prices,
-        )
+        app = app_of(config, monitor, prometheus_of(config) or [f"sidecar {url}" for url in config.sources.sidecars])
         await process.serve(app, bound, stop, started=lambda: tell_addresses(bound), reload=_cannot_reload)
     finally:
         monitor.close()
@@ -71,6 +64,24 @@ def assembled(config: MonitorConfig, sources: Sequence[Source], state: Path | No
         raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"could not keep the history at {error.filename}: {error.strerror}") from error
+
+
+def app_of(
+    config: MonitorConfig, monitor: Monitor, looked_for: Sequence[str], sidecar: Reader | None = None
+) -> FastAPI:
+    """`looked_for` says where servers were searched; `sidecar` is that of this process."""
+    return create_app(
+        monitor.fleet,
+        monitor.history,
+        recorder=monitor.recorder,
+        alerts=monitor.alerts,
+        watch=monitor.watch,
+        sidecar=sidecar,
+        node=config.node,
+        looked_for=looked_for,
+        sidecars=config.sources.sidecars,
+        prices=config.compare.prices,
+    )
 
 
 def tell_addresses(bound: socket.socket) -> None:

@@ -2,19 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo import replay
-from exporters.config import Config, Server
+from exporters.config import Config
 from inferwatch.discover import HOSTS, Seen, as_lines
 from inferwatch.process import Background, Stop, config_path, listening, load, log_to_stderr, say, serve
-from inferwatch.serve import assembled, prometheus_of, tell_addresses
+from inferwatch.serve import app_of, assembled, prometheus_of, tell_addresses
+from inferwatch.simulated import simulate
 from inferwatch.watched import LOOK_EVERY_SECONDS, Watched
-from monitor.app import create_app
 from monitor.assembly import Monitor
 from monitor.config import MonitorConfig
 from monitor.sources import Source
@@ -27,7 +25,7 @@ No inference server was found here. To watch one elsewhere, write inferwatch.yml
       - url: http://HOST:8000
 
 and start again with: inferwatch up --config inferwatch.yml
-To see recorded servers instead: inferwatch up --demo  (make run ARGS=--demo)
+To see a simulated fleet instead: inferwatch up --demo  (make run ARGS=--demo)
 A server that starts on this host appears by itself: looking again every {LOOK_EVERY_SECONDS:g} seconds.
 """
 
@@ -45,11 +43,12 @@ class Options:
 def up(options: Options) -> None:
     path = config_path(options.config)
     config, monitor_config = load(path, Config), load(path, MonitorConfig)
-    if options.demo:
-        monitor_config = monitor_config.model_copy(update={"prometheus": None})
     log_to_stderr()
-    with listening(config.listen, options.listen) as bound, _state(options) as state:
-        asyncio.run(_run(options, _Loaded(path, config, monitor_config, state), bound))
+    with listening(config.listen, options.listen) as bound:
+        if options.demo:
+            simulate(monitor_config, options.state_dir, bound)
+        else:
+            asyncio.run(_run(options, _Loaded(path, config, monitor_config, options.state_dir), bound))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +60,17 @@ class _Loaded:
     """Where the history lies, if not where the configuration says."""
 
 
-@contextmanager
-def _state(options: Options) -> Iterator[Path | None]:
-    """A demo's history is nobody's: it is thrown away, unless a folder was given."""
-    if options.state_dir is None and options.demo:
-        with tempfile.TemporaryDirectory(prefix="inferwatch-demo-") as folder:
-            yield Path(folder)
-    else:
-        yield options.state_dir
-
-
 async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
     stop = Stop()
     async with AsyncExitStack() as stack:
-        replayed = [await stack.enter_async_context(_replayed(r)) for r in replay.recordings()] if options.demo else []
         hosts = HOSTS if options.look_on is None else (options.look_on,)
-        watched = Watched(loaded.path, loaded.sidecar, instead=replayed, hosts=hosts, ports=options.ports)
+        watched = Watched(loaded.path, loaded.sidecar, hosts=hosts, ports=options.ports)
         seen = await _looked(watched)
         source = _own_source(loaded.monitor, watched)
         monitor = assembled(loaded.monitor, [source] if source else [], loaded.state)
         stack.callback(monitor.close)
-        app = create_app(
-            monitor.fleet,
-            monitor.history,
-            recorder=monitor.recorder,
-            alerts=monitor.alerts,
-            watch=monitor.watch,
-            sidecar=watched.sidecar,
-            node=loaded.sidecar.node,
-            sidecars=loaded.monitor.sources.sidecars,
-            prices=loaded.monitor.compare.prices,
-            looked_for=[*prometheus_of(loaded.monitor), *(f"port {s.port}: {s.text}" for s in seen)],
-        )
+        looked_for = [*prometheus_of(loaded.monitor), *(f"port {s.port}: {s.text}" for s in seen)]
+        app = app_of(loaded.monitor, monitor, looked_for, watched.sidecar)
         background = await stack.enter_async_context(Background())
         background.start(watched.keep_looking(_told(monitor, source)))
 
@@ -107,12 +85,6 @@ async def _run(options: Options, loaded: _Loaded, bound: socket.socket) -> None:
 def _own_source(config: MonitorConfig, watched: Watched) -> Source | None:
     """None where a Prometheus tells what the sidecar of this process reads."""
     return InProcess(watched.sidecar) if config.prometheus is None else None
-
-
-@asynccontextmanager
-async def _replayed(recording: replay.Recording) -> AsyncIterator[Server]:
-    async with replay.serve(recording) as url:
-        yield Server.model_validate({"url": url, "name": recording.name, "labels": {"source": "replay"}})
 
 
 async def _looked(watched: Watched) -> list[Seen]:

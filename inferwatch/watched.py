@@ -17,21 +17,18 @@ _log = logging.getLogger(__name__)
 
 
 class Watched:
-    """`instead` are servers to read whatever the configuration names; `hosts` and `ports` are where to look where it
-    names none, no hosts: nowhere."""
+    """`hosts` and `ports` are where to look where the configuration names no server; no hosts: nowhere."""
 
     def __init__(
         self,
         path: Path | None,
         config: Config,
         *,
-        instead: Sequence[Server] = (),
         hosts: Sequence[str] = HOSTS,
         ports: Sequence[int] = (),
     ) -> None:
         self._path = path
         self._config = config
-        self._instead = tuple(instead)
         self._hosts = tuple(hosts)
         self._ports = tuple(ports) or PORTS
         self._found: dict[int, Server] = {}
@@ -40,7 +37,7 @@ class Watched:
     @property
     def is_looking(self) -> bool:
         """Whether no server is named, so that the host is searched."""
-        return bool(self._hosts) and not (self._instead or self._config.servers or self._config.file_sd)
+        return bool(self._hosts) and not (self._config.servers or self._config.file_sd)
 
     async def look(self) -> list[Seen]:
         """Looks once at the ports where no server is known yet. Servers that are found stay, also when they end."""
@@ -71,8 +68,6 @@ class Watched:
             _log.info("configuration reloaded, servers: %s", len(self.sidecar.targets()))
 
     def _effective(self) -> Config:
-        if self._instead:
-            return self._config.model_copy(update={"servers": self._instead, "file_sd": ()})
         if self.is_looking:
             return self._config.model_copy(update={"servers": tuple(self._found[p] for p in sorted(self._found))})
         return self._config

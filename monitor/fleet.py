@@ -116,7 +116,7 @@ class _Target:
             labels=dict(observation.user_labels),
             findings=[FindingOut.of(f) for f in observation.findings],
             fields=[FieldOut.of(f) for f in observation.fields],
-            simulated="replay" if dict(observation.user_labels).get("source") == "replay" else None,
+            simulated="simulated" if dict(observation.user_labels).get("source") == "simulated" else None,
         )
         return row.model_copy(update={**self.facts, **self._figured})
 

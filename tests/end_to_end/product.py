@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.end_to_end.processes import ROOT, Process, free_port, running, until
+from tests.end_to_end.processes import DEADLINE, ROOT, Process, free_port, running, until
 from tests.end_to_end.web import Answer, get
 
 
@@ -35,7 +35,7 @@ class Product:
 
 
 @contextmanager
-def up(folder: Path, *arguments: str, port: int | None = None) -> Iterator[Product]:
+def up(folder: Path, *arguments: str, port: int | None = None, within: float = DEADLINE) -> Iterator[Product]:
     """`inferwatch up` in `folder`, with its history there; ready as soon as its page answers."""
     port = port or free_port()
     command = [
@@ -50,7 +50,7 @@ def up(folder: Path, *arguments: str, port: int | None = None) -> Iterator[Produ
     ]
     with running([*command, *arguments], folder, environment={"PYTHONPATH": str(ROOT)}) as process:
         product = Product(f"http://127.0.0.1:{port}", process)
-        until(lambda: product.get("/healthz"), process)
+        until(lambda: product.get("/healthz"), process, within=within)
         yield product
 
 

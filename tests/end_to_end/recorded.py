@@ -9,8 +9,26 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
-CAPTURES = Path(__file__).parents[2] / "demo" / "captures"
-VLLM, VLLM_DP = CAPTURES / "vllm-0.32.0-A", CAPTURES / "vllm-0.32.0-C"
+_FOLDER = Path(__file__).parents[1] / "captures" / "vllm" / "0.32.0"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of the recorded runs."""
+
+    prefix: str
+
+    def page(self, name: str) -> Path:
+        return _FOLDER / f"{self.prefix}-{name}.prom"
+
+    @property
+    def pages(self) -> list[Path]:
+        """In order, as long as all was well."""
+        return sorted(_FOLDER.glob(f"{self.prefix}-[0-6]-*.prom"))
+
+
+VLLM, VLLM_DP = Run("A"), Run("C-dp2-smallkv")
+"""One engine with LoRA adapters through a whole run, and two data-parallel engines short of KV cache."""
 
 
 @dataclass
@@ -26,10 +44,10 @@ class Pages:
     token: str = ""
 
 
-def vllm(folder: Path, name: str) -> Pages:
+def vllm(run: Run, name: str) -> Pages:
     return Pages(
         {
-            "/metrics": (folder / f"{name}.prom").read_bytes(),
+            "/metrics": run.page(name).read_bytes(),
             "/version": b'{"version":"0.32.0"}',
             "/health": b"",
         }

@@ -85,7 +85,7 @@ class Working:
     over: Event = field(default_factory=Event)
 
     def work(self) -> None:
-        bodies = [path.read_bytes() for path in sorted(VLLM.glob("*.prom"))]
+        bodies = [path.read_bytes() for path in VLLM.pages]
         k = 0
         while not self.over.wait(0.7):
             k += 1

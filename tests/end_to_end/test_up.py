@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 import socket
 import subprocess
@@ -10,10 +12,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 import yaml
 
+from demo.standard import SPECS
 from inferwatch.discover import PORTS
 from tests.end_to_end.processes import DEADLINE, free_port, running, until
 from tests.end_to_end.product import Product, local, up
@@ -140,14 +145,29 @@ def test_a_server_may_restart(tmp_path: Path) -> None:
     assert row["generation_tokens_per_second"] in (None, 0)
 
 
-def test_the_demo_shows_two_replayed_servers_labelled_so(tmp_path: Path) -> None:
-    with up(tmp_path, "--demo") as product:
-        rows = until(lambda: product.shows("replay-vllm", "replay-vllm-dp2"), product.process)
+def test_the_demo_shows_a_living_fleet_labelled_simulated_and_what_goes_wrong_in_it(tmp_path: Path) -> None:
+    with up(tmp_path, "--demo", within=4 * DEADLINE) as product:
+        names = [spec.name for spec in SPECS]
+        rows = until(lambda: product.shows(*names), product.process)
         metrics = product.get("/metrics").text
-    assert {row["simulated"] for row in rows.values()} == {"replay"}
-    up_lines = [line for line in metrics.splitlines() if line.startswith("llm_up{")]
-    assert len(up_lines) == 2
-    assert all('source="replay"' in line for line in up_lines)
+        past = product.get("/api/v1/history?metric=llm_generation_tokens_total&since=9m&group_by=server").json()
+        faults = re.search(r"faults: +(\S+),", product.process.output())
+        assert faults is not None
+        ordered = asked(faults[1], {"kind": "down", "target": "vllm-chat-1"})
+        until(lambda: not product.rows()["vllm-chat-1"]["up"] or None, product.process)
+    assert ordered[0]["state"] == "planned"
+    assert {row["simulated"] for row in rows.values()} == {"simulated"}
+    assert all(row["available"] for row in rows.values())
+    assert {answer["labels"]["server"] for answer in past["answers"]} == set(names)
+    of_servers = [line for line in metrics.splitlines() if line.startswith("llm_")]
+    assert sum(line.startswith("llm_up{") for line in of_servers) == len(names)
+    assert all('source="simulated"' in line for line in of_servers if not line.startswith("llm_field_info{"))
+
+
+def asked(url: str, body: object) -> Any:
+    told = Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urlopen(told, timeout=DEADLINE) as answer:
+        return json.load(answer)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

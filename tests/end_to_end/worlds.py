@@ -68,8 +68,8 @@ def world(folder: Path) -> World:
 def read_by_a_sidecar(folder: Path) -> dict[str, list[Page]]:
     """Each server's pages as the sidecar tells them, and last how it tells that the server is down."""
     files = {
-        "vllm": sorted(VLLM.glob("*.prom")),
-        "dp2": sorted(VLLM_DP.glob("*.prom")),
+        "vllm": VLLM.pages,
+        "dp2": VLLM_DP.pages,
         "sglang": [SGLANG / f"{name}.prom" for name in _SGLANG_PAGES],
     }
     found: defaultdict[str, list[Page]] = defaultdict(list)

@@ -9,7 +9,7 @@ from tests.end_to_end.processes import free_port
 from tests.end_to_end.recorded import VLLM, VLLM_DP, Pages, serving, vllm
 from tests.inferwatch.command import Command, lines
 
-LOADED = VLLM / "1-mid10.prom"
+LOADED = VLLM.page("1-mid10")
 BARE_NAMES = b"".join(
     b'time_to_first_token_seconds_%s{engine_type="undefined",model_name="undefined"%s} %s\n' % sample
     for sample in (
@@ -39,7 +39,7 @@ def test_a_saved_page_is_described_the_same_way(inferwatch: Command) -> None:
 
 
 def test_data_parallel_engines_are_counted(inferwatch: Command) -> None:
-    assert "2 engines" in inferwatch("check", str(VLLM_DP / "1-mid03.prom")).out
+    assert "2 engines" in inferwatch("check", str(VLLM_DP.page("1-mid03"))).out
 
 
 def test_bare_host_and_port_are_a_url(inferwatch: Command) -> None:

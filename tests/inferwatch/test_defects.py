@@ -10,7 +10,7 @@ import pytest
 
 from tests.end_to_end.recorded import VLLM, serving, vllm
 
-PAGE = str(VLLM / "1-mid10.prom")
+PAGE = str(VLLM.page("1-mid10"))
 BROKEN = """
 import sys
 from inferwatch.__main__ import main

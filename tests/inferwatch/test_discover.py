@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from demo import replay
 from exporters.tables import FRONTENDS
 from exporters.tables.triton import TRITON
 from inferwatch import discover
 from inferwatch.discover import Seen, as_lines, look
+from tests.end_to_end import recorded
+from tests.end_to_end.recorded import VLLM, VLLM_DP, vllm
 from tests.inferwatch.listeners import HTML, JSON, TEXT, Page, need_ipv6, saying, serving, unused_port
 
 CAPTURES = Path(__file__).parents[1] / "captures"
@@ -26,12 +27,10 @@ async def seen_at(port: int, timeout: float = 5.0) -> Seen:
 
 
 async def test_recorded_servers_are_found_with_version_and_model() -> None:
-    one, two = replay.recordings()
-    async with replay.serve(one) as first, replay.serve(two) as second:
-        ports = [int(url.rpartition(":")[2]) for url in (first, second)]
-        found = await look(ports, timeout=5.0)
+    with recorded.serving(vllm(VLLM, "1-mid10")) as first, recorded.serving(vllm(VLLM_DP, "1-mid03")) as second:
+        found = await look([first, second], timeout=5.0)
     assert [s.text for s in found] == ["vllm 0.32.0, tiny-qwen"] * 2
-    assert [s.server.url for s in found if s.server] == [first, second]
+    assert [s.server.url for s in found if s.server] == [f"http://127.0.0.1:{port}" for port in (first, second)]
 
 
 async def test_results_come_one_per_port_in_the_order_asked_for() -> None:

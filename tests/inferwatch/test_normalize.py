@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from demo.replay import CAPTURES
 from exporters import schema
 from exporters.tables import FRONTENDS
+from tests.end_to_end.recorded import VLLM
 from tests.inferwatch.command import Command
 
-RUN_A = CAPTURES / "vllm-0.32.0-A"
-FRESH, LOADED, AFTER = (str(RUN_A / f"{name}.prom") for name in ("0-fresh", "1-mid10", "2-after"))
+FRESH, LOADED, AFTER = (str(VLLM.page(name)) for name in ("0-fresh", "1-mid10", "2-after"))
 
 
 def values(text: str) -> dict[tuple[str, str], float]:

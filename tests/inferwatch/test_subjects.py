@@ -9,7 +9,7 @@ from tests.end_to_end.recorded import VLLM, serving, vllm
 from tests.inferwatch.command import Command, lines
 
 TOKEN = "s3cret-t0ken"
-PAGE = str(VLLM / "1-mid10.prom")
+PAGE = str(VLLM.page("1-mid10"))
 
 
 @pytest.fixture(autouse=True)

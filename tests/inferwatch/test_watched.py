@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from exporters.config import Config, Server, load
+from exporters.config import Config, load
 from exporters.target import Target
 from inferwatch.discover import HOSTS, Seen
 from inferwatch.watched import Watched
@@ -20,11 +20,10 @@ PAGE = (200, TEXT, "vllm:num_requests_running 1.0\n")
 async def watched(
     path: Path | None = None,
     *,
-    instead: Iterable[Server] = (),
     hosts: Iterable[str] = HOSTS,
     ports: Iterable[int] = (),
 ) -> AsyncIterator[Watched]:
-    made = Watched(path, load(path, Config), instead=tuple(instead), hosts=tuple(hosts), ports=tuple(ports))
+    made = Watched(path, load(path, Config), hosts=tuple(hosts), ports=tuple(ports))
     try:
         yield made
     finally:
@@ -75,15 +74,6 @@ async def test_a_target_file_counts_as_configured(tmp_path: Path) -> None:
     async with watched(path) as servers:
         assert not servers.is_looking
         assert urls(servers) == ["http://gpu-1:8000"]
-
-
-async def test_servers_of_a_demo_stand_instead_of_configured_ones(tmp_path: Path) -> None:
-    demo = Server.model_validate({"url": "http://127.0.0.1:1", "name": "demo"})
-    async with watched(config(tmp_path, "http://gpu-1:8000"), instead=[demo]) as servers:
-        assert not servers.is_looking
-        assert urls(servers) == ["http://127.0.0.1:1"]
-        servers.reload()
-        assert urls(servers) == ["http://127.0.0.1:1"]
 
 
 async def test_a_reload_reads_the_new_servers(tmp_path: Path) -> None:

@@ -250,17 +250,17 @@ def test_rows_are_sorted_by_node_and_server() -> None:
     assert [(r.node, r.server) for r in fleet.rows(0)] == [("n0", "z"), ("n1", "a"), ("n1", "b")]
 
 
-def test_fields_user_labels_and_the_replay_mark_are_passed_on() -> None:
+def test_fields_user_labels_and_the_mark_of_the_simulated_are_passed_on() -> None:
     row = row_of(
         observation(
             0,
             fields=(FieldStatus("llm_requests_waiting", "", "unavailable", "too old"),),
-            user_labels=(("source", "replay"), ("team", "search")),
+            user_labels=(("source", "simulated"), ("team", "search")),
         )
     )
     assert row.fields[0].reason == "too old"
-    assert row.labels == {"source": "replay", "team": "search"}
-    assert row.simulated == "replay"
+    assert row.labels == {"source": "simulated", "team": "search"}
+    assert row.simulated == "simulated"
 
 
 def test_an_exported_quantile_is_left_out_when_one_of_its_bounds_is_missing() -> None:

@@ -264,7 +264,7 @@ FLEET = (
 )  # fmt: skip
 """From calm to down: every condition and every kind of missing number."""
 
-REPLAYED = Server("127.0.0.1:18000", node="laptop", labels={"source": "replay"}, waves=CALM, fields=FIELDS)
+REPLAYED = Server("127.0.0.1:18000", node="laptop", labels={"source": "simulated"}, waves=CALM, fields=FIELDS)
 HOSTILE_SERVER = Server(
     HOSTILE, node="n<o>de", model=HOSTILE, version=HOSTILE, labels={"team": HOSTILE},
     findings=(finding("dropped_samples", HOSTILE),), fields=(missing("llm_preemptions_total", HOSTILE),),

@@ -129,8 +129,8 @@ async def test_sparklines_carry_their_meaning_as_text() -> None:
 
 async def test_data_that_is_not_live_is_labelled_in_the_row_and_above() -> None:
     text = await html("/", REPLAYED)
-    assert "Not live: the servers marked replay show data that no live server gives." in seen(text)
-    assert "on laptop replay awake" in rows(text)[0]
+    assert "Not live: the servers marked simulated show data that no live server gives." in seen(text)
+    assert "on laptop simulated awake" in rows(text)[0]
     assert "Not live" not in await html("/", *FLEET)
 
 

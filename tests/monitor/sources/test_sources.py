@@ -124,7 +124,7 @@ async def test_a_sidecar_elsewhere_is_known_by_its_node_also_while_it_does_not_a
 
 @pytest.mark.parametrize("name", PAGES)
 async def test_a_sidecar_elsewhere_tells_the_same_as_the_one_of_this_process(name: str) -> None:
-    here, there = await both_ways(name, labels={"team": "search", "source": "replay"})
+    here, there = await both_ways(name, labels={"team": "search", "source": "simulated"})
     assert [o.server for o in there] == [name, "down"]
     for near, far in zip(here, there, strict=True):
         assert far.at == NOW
