@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from exporters.findings import OF_NOTHING
 from exporters.flags import Flag, Purpose, flags_of
 from exporters.tables import FRONTENDS
 from monitor.advise.model import Asked, Change, Confidence, Finding
@@ -22,6 +21,8 @@ from monitor.advise.world import (
 )
 
 NAME = "metrics_missing"
+_OF_FLAGS = frozenset({"not_found", "json_body", "stats_disabled", "records_not_read"})
+"""Reasons of findings of a sidecar that a flag of the server does away with."""
 _WANTED = (KV, RUNNING, WAITING, FINISHED, GENERATED, PROMPTED)
 """What alerts and objectives rest on."""
 
@@ -34,13 +35,14 @@ def _judge(world: World) -> Judged:
 
 
 def _unreadable(world: World, process: Process) -> Iterator[Finding]:
-    """It answers, and shows no engine metrics at all. One that has served nothing yet may show none."""
+    """It answers, and shows no engine metrics at all. What its sidecar says is no flag's fault is for alerts."""
     starts = [s for s in process.of(UP) if (process.at(UP, s) or 0.0) > 0 and process.at(AVAILABLE, s) == 0]
     is_now = bool(starts) and max(process.of(UP)) in starts
-    if not is_now or process.length(starts) < HELD.value or OF_NOTHING & process.remarks.keys():
+    of_flags = _OF_FLAGS & process.remarks.keys()
+    if not is_now or process.length(starts) < HELD.value or (process.remarks and not of_flags):
         return
     flags = _flags(process.frontend, process.version)
-    told = "; ".join(process.remarks.values())
+    told = " ".join(process.remarks[reason] for reason in sorted(of_flags))
     yield Finding(
         name=NAME,
         target=process.target,

@@ -506,8 +506,9 @@ def test_a_server_that_is_down_or_well_again_needs_none(changed: dict[Asked, Val
     assert names(world(processes=[process(changed)])) == []
 
 
-def test_a_server_that_has_served_nothing_yet_may_show_nothing() -> None:
-    assert names(world(processes=[process({AVAILABLE: 0.0}, remarks={"empty_body": "Fresh."})])) == []
+@pytest.mark.parametrize("reason", ["empty_body", "unauthorized", "timeout"])
+def test_what_is_fresh_or_no_matter_of_flags_is_not(reason: str) -> None:
+    assert names(world(processes=[process({AVAILABLE: 0.0}, remarks={reason: "See."})])) == []
 
 
 def test_a_field_that_needs_a_flag_is_told_with_the_others_that_do() -> None:
