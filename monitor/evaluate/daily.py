@@ -46,10 +46,9 @@ class Daily:
             known = self._known([each for each, _ in slos])
             with self._engine.connect() as connection:
                 days = due(connection, [each for each, _ in slos])
-            counter = Counter(self._engine)  # a new one remembers nothing of what has come since
             for day in days:
                 wanted = [(known[each.identity], slo) for each, slo in slos if each.identity not in day.settled]
-                if not self._count(counter, day, wanted, pause):
+                if not self._count(day, wanted, pause):
                     return
         except SQLAlchemyError as cause:
             raise BudgetError(
@@ -67,11 +66,12 @@ class Daily:
         self._in_force = tuple(definitions)
         return found
 
-    def _count(self, counter: Counter, day: Day, slos: Sequence[tuple[int, Slo]], pause: Pause) -> bool:
+    def _count(self, day: Day, slos: Sequence[tuple[int, Slo]], pause: Pause) -> bool:
         """Whether to go on."""
         judged: dict[int, list[Judged]] = {}
         for objective_id, slo in slos:
-            judged[objective_id] = list(_judged(counter, slo, day.start))
+            # A counter that remembers would not read the day before with it.
+            judged[objective_id] = list(_judged(Counter(self._engine), slo, day.start))
             if pause():
                 return False
         with for_writing(self._engine).begin() as connection:

@@ -18,7 +18,7 @@ from monitor.config import MonitorConfig
 from monitor.evaluate.counts import Counter
 from monitor.evaluate.daily import BudgetError, Daily, definition
 from monitor.evaluate.objectives import Objectives
-from monitor.evaluate.report import Period, report
+from monitor.evaluate.report import Period, period, report
 from monitor.history import tables
 from monitor.history.database import for_writing
 from monitor.history.lease import Lease
@@ -128,20 +128,23 @@ def test_days_add_up_to_what_a_report_says_of_all_of_them(database: Engine) -> N
     asked = (available(unknown="bad"), latency("ttft", 0.75, objective="90%"), kv_below(0.9, objective="95%"))
     slos = [slo.model_copy(update={"window": 7.0 * DAY}) for slo in asked]
     counted(database, *slos)
-    for day in range(1, 4):
-        at = START + day * DAY
+    for at in range(START + DAY, START + 4 * DAY, DAY):
         of_day = [row for row in rows(database, "budget_window_view") if row["start"] == at - DAY]
-        shown = {(row["slo"], row["subject"]): row for row in of_day}
-        lines = report(Counter(database), slos, Period("a week", at - 7 * DAY, at, is_over=True))
-        by_key = {(line.slo.name, line.group[0]): line for line in lines}
-        assert len(shown) >= 4
-        for key, row in shown.items():
-            line = by_key[key]
-            expected = [getattr(line.counts, name) for name in tables.COUNTED]
-            assert [row[name] for name in tables.COUNTED] == pytest.approx(expected)
-            assert row["budget_left"] == (None if line.left is None else pytest.approx(line.left))
-            certain = None if line.good_certain is None else pytest.approx(1 - line.good_certain)
-            assert row["bad_ratio_certain"] == certain
+        same_as_a_report(database, slos, of_day, Period("a week", at - 7 * DAY, at, is_over=True))
+    month = period("2026-12", months=1, newest=START + 3 * DAY)
+    same_as_a_report(database, slos, rows(database, "budget_month_view"), month)
+
+
+def same_as_a_report(database: Engine, slos: Sequence[Slo], shown: Sequence[dict[str, Any]], of: Period) -> None:
+    lines = {(line.slo.name, line.group[0]): line for line in report(Counter(database), slos, of)}
+    assert len(shown) >= 4
+    for row in shown:
+        line = lines[row["slo"], row["subject"]]
+        expected = [getattr(line.counts, name) for name in tables.COUNTED]
+        assert [row[name] for name in tables.COUNTED] == pytest.approx(expected)
+        assert row["budget_left"] == (None if line.left is None else pytest.approx(line.left))
+        certain = None if line.good_certain is None else pytest.approx(1 - line.good_certain)
+        assert row["bad_ratio_certain"] == certain
 
 
 def a_changing_fleet() -> Iterable[Window]:
