@@ -15,7 +15,7 @@ from inferwatch.console import MISUSED, CommandError
 from inferwatch.place import Place, opened
 from inferwatch.process import load
 from monitor.advise.adviser import Adviser
-from monitor.api.advice import AdviceOut, AdviceQuery, FindingOut, advice_out, asked
+from monitor.api.advice import AdviceOut, AdviceQuery, AdviceFindingOut, advice_out, asked
 from monitor.config import MonitorConfig
 from monitor.evaluate.objectives import slos_of
 from monitor.history.ask import History
@@ -90,7 +90,7 @@ def _findings(told: AdviceOut, style: Style) -> Iterator[str]:
         yield ""
 
 
-def _of_finding(finding: FindingOut, mark: str) -> Iterator[str]:
+def _of_finding(finding: AdviceFindingOut, mark: str) -> Iterator[str]:
     if finding.change is not None:
         yield f"{mark}change: {finding.change.text}"
     if finding.instead:

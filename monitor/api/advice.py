@@ -63,7 +63,7 @@ class ChangeOut(BaseModel):
     current: str | None
 
 
-class FindingOut(BaseModel):
+class AdviceFindingOut(BaseModel):
     name: str = Field(examples=["kv_cache_short"])
     title: str
     target: TargetOut
@@ -99,7 +99,7 @@ class ChoiceOut(BaseModel):
     sentences: list[SentenceOut]
 
 
-class PointOut(BaseModel):
+class CurvePointOut(BaseModel):
     requests_per_second: float
     slow_ratio: float
     requests: float
@@ -120,13 +120,13 @@ class CapacityOut(BaseModel):
     high: float | None
     extrapolated: bool
     budget: float
-    curve: list[PointOut]
+    curve: list[CurvePointOut]
 
 
 class AdviceOut(BaseModel):
     since: int = Field(description="unix seconds")
     until: int
-    findings: list[FindingOut] = Field(description="in the order in which to look at them")
+    findings: list[AdviceFindingOut] = Field(description="in the order in which to look at them")
     missing: list[MissingOut]
     frameworks: list[ChoiceOut]
     not_compared: str | None = Field(description="why frameworks were not compared")
@@ -165,8 +165,8 @@ def advice_out(told: Told) -> AdviceOut:
     )
 
 
-def _finding(of: Finding) -> FindingOut:
-    return FindingOut(
+def _finding(of: Finding) -> AdviceFindingOut:
+    return AdviceFindingOut(
         name=of.name,
         title=_TITLES[of.name],
         target=_target(of.target),
@@ -238,7 +238,7 @@ def _capacity(of: Capacity) -> CapacityOut:
         high=_finite(limits.high),
         extrapolated=limits.extrapolated,
         budget=of.budget,
-        curve=[PointOut(requests_per_second=p.rate, slow_ratio=p.share, requests=p.requests) for p in of.curve],
+        curve=[CurvePointOut(requests_per_second=p.rate, slow_ratio=p.share, requests=p.requests) for p in of.curve],
     )
 
 
