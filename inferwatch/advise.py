@@ -15,7 +15,7 @@ from inferwatch.console import MISUSED, CommandError
 from inferwatch.place import Place, opened
 from inferwatch.process import load
 from monitor.advise.adviser import Adviser
-from monitor.api.advice import AdviceOut, AdviceQuery, AdviceFindingOut, advice_out, asked
+from monitor.api.advice import AdviceFindingOut, AdviceOut, AdviceQuery, advice_out, asked
 from monitor.config import MonitorConfig
 from monitor.evaluate.objectives import slos_of
 from monitor.history.ask import History
