@@ -22,12 +22,13 @@ from alerts.budget import Counts
 from alerts.burn import HOUR, MINUTE
 from alerts.slo.spec import Slo
 from monitor.evaluate.members import Group
-from monitor.evaluate.reader import Reader
+from monitor.evaluate.reader import Once, Reader, Scan
 from monitor.evaluate.tally import Tally, nothing
 from monitor.history.database import ReadError
 from monitor.history.packed import Ints
 from monitor.history.postgres import is_postgres
 from monitor.history.rollup import stale
+from monitor.history.scan import scan
 from monitor.history.tables import Tier
 from monitor.history.trouble import explained
 
@@ -60,6 +61,17 @@ class Counter:
         self._engine = engine
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
+        self._together: tuple[Connection, Scan] | None = None
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is asked for within is read of one moment, and once for all objectives that need it."""
+        with self._reading() as connection:
+            self._together = connection, Once()
+            try:
+                yield
+            finally:
+                self._together = None
 
     def windows(self, slo: Slo, until: int, lengths: Iterable[int]) -> dict[Group, dict[int, Counts]]:
         """Of windows that end at `until`, a whole minute, by their length in seconds. Raises ReadError."""
@@ -73,8 +85,8 @@ class Counter:
 
         An edge is a whole minute. Raises ReadError.
         """
-        with self._reading() as connection:
-            asked = Reader(connection, slo)
+        with self._moment() as (connection, read):
+            asked = Reader(connection, slo, read)
             since, until = edges[0], edges[-1]
             due = stale(connection, Tier.HOUR, _hour(since), until)
             kept = self._still_kept(asked, due, until)
@@ -105,6 +117,14 @@ class Counter:
         chosen = np.isin(_hours(counted.cells.start), np.fromiter(hours, np.int64, len(hours)))
         kept.tally |= counted.where(chosen)
         kept.at |= dict.fromkeys(hours, self._clock())
+
+    @contextmanager
+    def _moment(self) -> Iterator[tuple[Connection, Scan]]:
+        if self._together is not None:
+            yield self._together
+            return
+        with self._reading() as connection:
+            yield connection, scan
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +41,36 @@ class _Blurred:
     """By group and cell: hours that may have had an outage."""
 
 
+class Scan(Protocol):
+    """As `monitor.history.scan` reads rows."""
+
+    def __call__(
+        self, connection: Connection, scope: Scope, spans: Iterable[Span], names: Sequence[str], ids: Ints
+    ) -> Columns: ...
+
+
+class Once:
+    """Reads what several objectives ask for once. Of one moment alone."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[object, ...], Columns] = {}
+
+    def __call__(
+        self, connection: Connection, scope: Scope, spans: Iterable[Span], names: Sequence[str], ids: Ints
+    ) -> Columns:
+        spans = tuple(spans)
+        key = scope, spans, tuple(names), ids.tobytes()
+        if key not in self._found:
+            self._found[key] = scan(connection, scope, spans, names, ids)
+        return self._found[key]
+
+
 class Reader:
-    def __init__(self, connection: Connection, slo: Slo) -> None:
+    def __init__(self, connection: Connection, slo: Slo, read: Scan = scan) -> None:
         self.slo = slo
         self.members = members(connection, slo)
         self._connection = connection
+        self._read = read
         self._judge = judge_of(slo, self.members)
         self._bounds = bounds(connection)
         self._minutes_since = kept_since(connection).get(Tier.MINUTE, 0)
@@ -77,7 +103,7 @@ class Reader:
 
     def _scan(self, scope: Scope, spans: Sequence[Span], ids: Ints) -> Columns:
         names = self._judge.columns if scope is Scope.ENGINE else presence.COLUMNS
-        found = scan(self._connection, scope, spans, names, ids)
+        found = self._read(self._connection, scope, spans, names, ids)
         return {name: plausible(column) if column.dtype.kind == "f" else column for name, column in found.items()}
 
     def _blurred(self, engines: Columns, targets: Columns, cells: Cells) -> _Blurred:

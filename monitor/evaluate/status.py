@@ -65,11 +65,9 @@ def lengths(slo: Slo) -> list[int]:
 
 def statuses(counter: Counter, specs: Iterable[Slo], at: int) -> list[Status]:
     """By objective in their order, and by group. Raises ReadError."""
-    return [
-        status(slo, group, windows, at)
-        for slo in specs
-        for group, windows in counter.windows(slo, at, lengths(slo)).items()
-    ]
+    with counter.together():
+        found = [(slo, counter.windows(slo, at, lengths(slo))) for slo in specs]
+    return [status(slo, group, windows, at) for slo, groups in found for group, windows in groups.items()]
 
 
 def status(slo: Slo, group: Group, windows: Windows, at: int) -> Status:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, event
 
 from alerts.budget import Counts, bad_ratio
 from alerts.slo.spec import Slo
@@ -276,6 +276,24 @@ def test_hours_come_to_the_same_as_their_minutes(database: Engine) -> None:
             told, by_minute = (astuple(each[UNIFIED][length]) for each in (found, expected))
             assert told == pytest.approx(by_minute), (slo.name, length)
             assert by_minute[0] > 0
+
+
+def test_objectives_together_count_what_each_counts_and_read_their_rows_once(database: Engine) -> None:
+    write(database, busy_day(random.Random(9)))
+    roll_up_all(database)
+    slos, until = [latency("ttft", below) for below in (0.25, 0.75, 2.5)], START + DAY - 1620
+    reads = list[str]()
+
+    def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        reads.append(statement)
+
+    event.listen(database, "before_cursor_execute", note)
+    apart = [Counter(database).windows(slo, until, [HOUR, DAY]) for slo in slos]
+    of_one, counter = len([text for text in reads if "_histogram" in text]) / len(slos), Counter(database)
+    reads.clear()
+    with counter.together():
+        assert [counter.windows(slo, until, [HOUR, DAY]) for slo in slos] == apart
+    assert len([text for text in reads if "_histogram" in text]) == of_one > 0
 
 
 def test_what_is_remembered_is_what_is_there(database: Engine) -> None:
