@@ -82,8 +82,10 @@ def _moment(at: float) -> str:
 
 
 def _findings(told: AdviceOut, style: Style) -> Iterator[str]:
-    if not told.findings:
-        yield "Nothing was found to be wrong."
+    if not told.servers:
+        yield "No server was observed in this time."
+    elif not told.findings:
+        yield f"Nothing was found to be wrong. Servers observed: {len(told.servers)}."
     for number, finding in enumerate(told.findings, 1):
         yield f"{number}. {finding.title}: {finding.text}"
         yield from _of_finding(finding, "   " + style.item)

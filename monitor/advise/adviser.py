@@ -50,6 +50,8 @@ class Told:
     choices: tuple[Choice, ...]
     capacities: tuple[Capacity, ...]
     compared: str = ""
+    servers: tuple[str, ...] = ()
+    """Names of those that were observed at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,8 @@ class Adviser:
         capacities, lacks = self._capacities(world, slos)
         compared, why = self._compared(world)
         choices = tuple(choose(of, compared) for of in traits(world))
-        return world, Told(replace(found, missing=(*found.missing, *lacks)), choices, tuple(capacities), why)
+        whole = replace(found, missing=(*found.missing, *lacks))
+        return world, Told(whole, choices, tuple(capacities), why, tuple(sorted(_wanted(world, ""))))
 
     def _compared(self, world: World) -> tuple[Comparison | None, str]:
         """What is too much to compare at once is none, and is said."""
@@ -185,4 +188,5 @@ def _of(whole: _Whole, wanted: set[str]) -> Told:
         tuple(choice for choice in told.choices if choice.traits.model in models),
         tuple(capacity for capacity in told.capacities if capacity.labels.get("model", "") in {"", *models}),
         told.compared,
+        tuple(sorted(wanted)),
     )

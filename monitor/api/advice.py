@@ -126,6 +126,7 @@ class CapacityOut(BaseModel):
 class AdviceOut(BaseModel):
     since: int = Field(description="unix seconds")
     until: int
+    servers: list[str] = Field(description="node/name of those that were observed")
     findings: list[AdviceFindingOut] = Field(description="in the order in which to look at them")
     missing: list[MissingOut]
     frameworks: list[ChoiceOut]
@@ -157,6 +158,7 @@ def advice_out(told: Told) -> AdviceOut:
     return AdviceOut(
         since=advice.since,
         until=advice.until,
+        servers=list(told.servers),
         findings=[_finding(each) for each in advice.findings],
         missing=[_missing(each) for each in advice.missing],
         frameworks=[_choice(each) for each in told.choices],

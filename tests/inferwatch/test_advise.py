@@ -87,6 +87,14 @@ def test_a_wrong_moment_says_what_is_allowed(inferwatch: Command) -> None:
     assert ran.err.startswith("inferwatch: --since: 'soon' is no moment; allowed: unix seconds")
 
 
+@pytest.mark.usefixtures("database")
+def test_a_time_without_servers_is_no_time_in_which_all_was_well(inferwatch: Command) -> None:
+    ran = inferwatch("advise", "--state-dir", ".", "--since", "90d", "--until", "89d")
+    assert ran.status == 0
+    assert "No server was observed in this time." in ran.out
+    assert "Nothing was found" not in ran.out
+
+
 def test_without_a_history_the_command_says_so(
     inferwatch: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,7 +104,8 @@ async def test_a_fleet_that_is_well_is_said_to_be(database: Engine, client: http
 async def test_an_empty_history_has_a_page(client: httpx.AsyncClient) -> None:
     answer = await client.get("/advice")
     assert answer.status_code == 200
-    assert "No model was served in this time." in seen(answer.text)
+    assert "No server was observed in this time." in seen(answer.text)
+    assert "Nothing was found to be wrong." not in seen(answer.text)
 
 
 async def test_what_cannot_be_asked_is_said_on_the_page(database: Engine, client: httpx.AsyncClient) -> None:
