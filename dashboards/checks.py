@@ -49,7 +49,7 @@ def wrong(dashboard: Dashboard, uids: Iterable[str]) -> list[str]:
             place = f"{dashboard.uid}: {row.title}: {panel.title}"
             lines += [f"{place}: {line}" for line in (*_words(panel), *_asked(panel, dashboard))]
     expressions = list(_expressions(dashboard))
-    return [*lines, *problems([*_recorded(), *expressions], _known())]
+    return [*lines, *problems([*_recorded(), *expressions], _known(dashboard.own_labels))]
 
 
 def _layout(dashboard: Dashboard) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _asked(panel: Panel, dashboard: Dashboard) -> Iterator[str]:
         for name in sorted(_variables(query.expr) - defined - _OF_GRAFANA):
             yield f"no variable ${name} above this dashboard"
         for label in _LEGEND.findall(query.legend):
-            if label not in _labels(query.expr):
+            if label not in _labels(query.expr, dashboard.own_labels):
                 yield f"no label `{label}` for the legend"
 
 
@@ -115,14 +115,14 @@ def _variables(text: str) -> set[str]:
     return {one or other for one, other in _VARIABLE.findall(text)}
 
 
-def _labels(expr: str) -> set[str]:
+def _labels(expr: str, own: tuple[str, ...]) -> set[str]:
     """Every label that an expression could have: those that it groups by, makes, or that its metrics have.
 
     What rules record of an objective has whatever the objective is grouped by.
     """
     metrics = Expression("", expr).metrics
-    of_metrics = {label for metric in metrics for label in _known().get(metric, ())}
-    of_groups = GROUPS if any(metric.startswith("inferwatch:slo_") for metric in metrics) else ()
+    of_metrics = {label for metric in metrics for label in _known(own).get(metric, ())}
+    of_groups = (*GROUPS, *own) if any(metric.startswith("inferwatch:slo_") for metric in metrics) else ()
     return of_metrics.union(of_groups, re.findall(r"\w+", expr))
 
 
@@ -140,8 +140,8 @@ def _expressions(dashboard: Dashboard) -> Iterator[Expression]:
 
 
 @cache
-def _known() -> Catalogue:
-    return of_schema()
+def _known(own: tuple[str, ...]) -> Catalogue:
+    return of_schema(own)
 
 
 @cache

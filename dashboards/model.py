@@ -298,6 +298,8 @@ class Dashboard:
     refresh: str = "1m"
     is_sql: bool = False
     """Reads the history's database rather than Prometheus."""
+    own_labels: tuple[str, ...] = ()
+    """That its objectives are grouped by, beside those of the schema."""
 
     def panels(self) -> Iterator[Panel]:
         for row in self.rows:

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
 from alerts import promql
 from dashboards import expressions as ask
 from dashboards import parts
-from dashboards.model import BAD, GOOD, NEUTRAL, WARNING, Link, Query, Shown, StateTimeline
+from dashboards.model import (
+    BAD,
+    GOOD,
+    NEUTRAL,
+    WARNING,
+    Column,
+    Dashboard,
+    Link,
+    Panel,
+    Query,
+    Shown,
+    StateTimeline,
+    Table,
+)
 
 GROUPS = ("slo", "node", "server", "framework", "model", "role", "engine")
 """Whatever an objective is grouped by, labels of one's own aside."""
-WHO = " ".join(f"{{{{{label}}}}}" for label in GROUPS)
+
+
+def legend(labels: Iterable[str]) -> str:
+    return " ".join(f"{{{{{label}}}}}" for label in labels)
+
+
+WHO = legend(GROUPS)
 """What an objective is not grouped by leaves nothing in a legend."""
 _PAGE, _TICKET, _OK, _IDLE = 3, 2, 1, 0
 STATES = (
@@ -18,6 +40,37 @@ STATES = (
     Shown(_OK, "no alert", GOOD),
     Shown(_IDLE, "idle", NEUTRAL),
 )
+
+
+def grouped_by(dashboard: Dashboard, own: Sequence[str]) -> Dashboard:
+    """With labels of one's own told apart and named wherever objectives are."""
+    rows = tuple(replace(row, panels=tuple(_told_apart(each, own) for each in row.panels)) for row in dashboard.rows)
+    return replace(dashboard, rows=rows, own_labels=tuple(own))
+
+
+def _told_apart(panel: Panel, own: Sequence[str]) -> Panel:
+    asked = tuple(
+        replace(query, expr=_with(query.expr, own), legend=query.legend.replace(WHO, legend((*GROUPS, *own))))
+        for query in panel.queries
+        if isinstance(query, Query)
+    )
+    panel = replace(panel, queries=asked or panel.queries)
+    if isinstance(panel, Table) and {"slo", "model"} <= {column.name for column in panel.columns}:
+        return replace(panel, columns=tuple(_columns(panel.columns, own)))
+    return panel
+
+
+def _with(expr: str, own: Sequence[str]) -> str:
+    for labels in (GROUPS, parts.ALERT):
+        expr = expr.replace(", ".join(labels), ", ".join((*labels, *own)))
+    return expr
+
+
+def _columns(columns: Iterable[Column], own: Sequence[str]) -> Iterable[Column]:
+    for column in columns:
+        yield column
+        if column.name == "model":
+            yield from (Column(label, label) for label in own)
 
 
 def recorded(kind: str, window: str, *more: promql.Matcher) -> str:

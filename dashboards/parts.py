@@ -205,8 +205,11 @@ def firing(severity: str) -> str:
     return ask.none_as_zero(ask.count_by((), alerts), watchdog)
 
 
+ALERT = ("severity", "alertname", "slo", "node", "server", "model", "uuid")
+
+
 def alerts_table(*matchers: promql.Matcher, width: int = 12, height: int = 9) -> Table:
-    by = ("severity", "alertname", "slo", "node", "server", "model", "uuid")
+    by = ALERT
     real = promql.none_of("severity", ("none",))
     since = promql.series("ALERTS_FOR_STATE", *matchers)
     shown = promql.binary(since, "and", promql.series("ALERTS", _FIRING, real), on=(*by, "instance"))

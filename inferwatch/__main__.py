@@ -333,11 +333,15 @@ def compare(  # noqa: PLR0913, PLR0917 (as many as /api/v1/compare has, and whic
 @dashboards.command()
 def build(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where they go.")] = Path("grafana"),
+    slos: Annotated[
+        list[Path] | None,
+        typer.Option("--slo", metavar="FILE", help="Objectives whose own labels are named; may be repeated."),
+    ] = None,
 ) -> None:
     """Write the dashboards as JSON, and Grafana's provisioning of them and of their data sources."""
     from inferwatch.dashboards import build as run
 
-    run(folder)
+    run(folder, slos or [])
 
 
 def main() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
 from dashboards.files import FOLDER, PASSWORD_FILE
+from tests.dashboards.asked import one
 from tests.dashboards.panels import FILES, JSON
 from tests.inferwatch.command import Command
 
@@ -28,6 +30,32 @@ def test_the_command_writes_what_is_checked_in(inferwatch: Command, tmp_path: Pa
     assert written == FILES
     checked_in = Path(__file__).parents[2] / "dashboards" / "generated"
     assert {str(p.relative_to(checked_in)) for p in checked_in.rglob("*") if p.is_file()} == set(FILES)
+
+
+def test_objectives_are_told_apart_by_labels_of_ones_own(inferwatch: Command, tmp_path: Path) -> None:
+    file = tmp_path / "slo.yml"
+    indicator = "{latency: {phase: ttft, below: 1s}}"
+    file.write_text(
+        "version: 1\nuser_labels: [team]\n"
+        f"slos: [{{name: fast, objective: 95%, indicator: {indicator}, group_by: [team, framework]}}]\n"
+    )
+    assert inferwatch("dashboards", "build", str(tmp_path / "new"), "--slo", str(file)).status == 0
+    written = json.loads((tmp_path / "new" / "dashboards" / "slos.json").read_text(encoding="utf-8"))
+    (left,) = one(written, "Error budget left")["targets"]
+    assert left["legendFormat"].endswith("{{role}} {{engine}} {{team}}")
+    (states,) = one(written, "Objectives")["targets"]
+    assert "max by (slo, node, server, framework, model, role, engine, team)" in states["expr"]
+    for title in ("What was judged", "Burn of every window", "Alerts that fire"):
+        transformed = one(written, title)["transformations"]
+        assert "team" in next(t for t in transformed if t["id"] == "organize")["options"]["renameByName"]
+
+
+def test_a_file_of_objectives_that_is_wrong_is_told(inferwatch: Command, tmp_path: Path) -> None:
+    (tmp_path / "slo.yml").write_text("version: 2\n")
+    ran = inferwatch("dashboards", "build", str(tmp_path / "new"), "--slo", str(tmp_path / "slo.yml"))
+    assert ran.status == 2
+    assert "version" in ran.err
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_told(inferwatch: Command, tmp_path: Path) -> None:
