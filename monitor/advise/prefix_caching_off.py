@@ -13,7 +13,8 @@ def _judge(world: World) -> Judged:
     for server in world.servers:
         if is_off(server) is False or not server.total(PROMPTED):
             continue
-        told = lacks(server, (PROMPTED,)) or _of(world, server)
+        needs = (PROMPTED,) if is_off(server) else (PROMPTED, HIT)
+        told = lacks(server, needs) or _of(world, server)
         yield Missing(NAME, told, (server.target,)) if isinstance(told, str) else told
 
 

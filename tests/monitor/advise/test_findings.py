@@ -256,6 +256,14 @@ def test_nobody_knows_whether_prompts_repeat_without_another_server() -> None:
     assert names(world(server(NO_HITS, facts=OFF), server(name="s2", model="other"))) == []
 
 
+def test_hits_that_nobody_counts_do_not_say_that_the_cache_is_off() -> None:
+    blind: dict[Asked, Values] = {QUERIED: None, HIT: None}
+    why = {HIT.metric: Worth(Quality.UNAVAILABLE, missing="too old")}
+    old = world(server(blind, facts=LMDEPLOY, worth=why), server(name="s2"))
+    assert names(old) == []
+    assert missing(old, "prefix_caching_off") == ["`llm_prefix_cache_hit_tokens_total`: too old"]
+
+
 COLLAPSED: dict[Asked, Values] = {HIT: [180_000.0] * 6 + [30_000.0] * 6}
 
 
