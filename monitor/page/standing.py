@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from alerts.budget import State
 from monitor.evaluate.watch import Told
 from monitor.page.alert_view import AlertView, Firing
-from monitor.page.slo_view import Card, objectives
+from monitor.page.slo_view import CONDITIONS, Card, objectives
 
 _MOST = 6
-_TROUBLE = ("bad", "warning")
+_TROUBLE = (CONDITIONS[State.EXHAUSTED], CONDITIONS[State.BURNING])
+"""The worst first."""
 _WHERE = ("slo", "server", "node", "gpu", "model")
 """Labels that say where it is; the others stand on the page that a line leads to."""
 _MOST_LABELS = 4
@@ -25,7 +27,7 @@ class Fires:
 
 @dataclass(frozen=True, slots=True)
 class Troubled:
-    """A group of an objective that burns, is exhausted, or is not known."""
+    """A group of an objective that burns or is exhausted."""
 
     objective: str
     card: Card
@@ -39,6 +41,8 @@ class Standing:
     more_firing: int
     troubled: tuple[Troubled, ...]
     more_troubled: int
+    unknown: int
+    """Groups of objectives of which nothing can be said."""
     is_watched: bool
     """Whether the alert that always fires does, without which silence says nothing."""
 
@@ -48,12 +52,13 @@ class Standing:
 
 
 def standing(alerts: AlertView, told: Told) -> Standing:
-    troubled = sorted(_troubled(told), key=lambda t: _TROUBLE.index(t.card.condition.look))
+    troubled = sorted(_troubled(told), key=lambda t: _TROUBLE.index(t.card.condition))
     return Standing(
         firing=tuple(Fires(alert, _where(alert.lines[0].labels)) for alert in alerts.loud[:_MOST]),
         more_firing=len(alerts.loud[_MOST:]),
         troubled=tuple(troubled[:_MOST]),
         more_troubled=len(troubled[_MOST:]),
+        unknown=sum(status.state is State.UNKNOWN for status in told.statuses),
         is_watched=alerts.is_watched,
     )
 
@@ -66,5 +71,5 @@ def _where(labels: Mapping[str, str]) -> dict[str, str]:
 def _troubled(told: Told) -> Iterable[Troubled]:
     for objective in objectives(told):
         for card in objective.cards:
-            if card.condition.look in _TROUBLE:
+            if card.condition in _TROUBLE:
                 yield Troubled(objective.name, card)

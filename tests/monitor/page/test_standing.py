@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 from sqlalchemy import Engine
 
+from alerts.budget import State
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import AlertStore
 from monitor.app import create_app
@@ -81,6 +83,14 @@ async def test_an_objective_in_trouble_tells_what_is_left(world: World, client: 
     world.serve(20, failed=5.0)
     lines = [line for line in await told(client) if line.startswith("exhausted")]
     assert lines == ["exhausted available model=m 500 % of the budget spent"]
+
+
+async def test_objectives_of_which_nothing_is_known_are_counted(world: World, client: httpx.AsyncClient) -> None:
+    world.serve(20)
+    told_now = world.watch.told
+    unknown = [replace(status, state=State.UNKNOWN) for status in told_now.statuses]
+    world.watch.told = replace(told_now, statuses=(unknown[0], unknown[0]))
+    assert await told(client) == ["2 groups of objectives of which nothing is known", "No alert fires."]
 
 
 async def test_calm_is_said_only_while_alerts_are_judged(world: World, client: httpx.AsyncClient) -> None:
