@@ -3,7 +3,7 @@ sidecar to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import isinf
 
@@ -69,16 +69,22 @@ def _possible(entry: Field, release: Page) -> Iterator[Source]:
 
 
 def _of_source(table: Frontend, metric: str, source: Source, release: Page) -> Worth:
-    late = next((r for r in refreshes(table, metric, source) if _may_be(r, release)), None)
+    late = max(_late(refreshes(table, metric, source), release), key=lambda each: each.idle_seconds, default=None)
     if late is None:
         return Worth(source.quality, source.note)
     note = "; ".join(filter(None, (source.note, late.told)))
     return Worth(quality_of_late(source), note, isinf(late.idle_seconds))
 
 
-def _may_be(refresh: Refresh, release: Page) -> bool:
-    about_release = [need for need in refresh.needs if need.startswith(_OF_RELEASE)]
-    return not release.facts or release.holds(about_release, ())
+def _late(known: Iterable[Refresh], release: Page) -> Iterator[Refresh]:
+    """In order, up to the first that is certain, as for sources."""
+    for refresh in known:
+        about_release = [need for need in refresh.needs if need.startswith(_OF_RELEASE)]
+        if release.facts and not release.holds(about_release, ()):
+            continue
+        yield refresh
+        if release.facts and len(about_release) == len(refresh.needs):
+            return
 
 
 def _missing(entry: Field, release: Page) -> str:
