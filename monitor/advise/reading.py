@@ -31,6 +31,7 @@ from monitor.fleet import Fleet
 from monitor.history import tables
 from monitor.history.ask import History
 from monitor.history.placement import types_of
+from monitor.history.question import MAX_POINTS_IN_ALL
 
 _SERVER = ("node", "server", "framework", "model", "role")
 _ENGINE, _PROCESS, _GPU = (*_SERVER, "engine"), ("node", "server"), ("node", "uuid", "gpu")
@@ -61,8 +62,11 @@ def known(fleet: Fleet, now: float) -> Known:
     )
 
 
-def step_of(since: float, until: float) -> int:
-    return next((step for most, step in _STEPS if until - since <= most), DAY)
+def step_of(since: float, until: float, groups: int = 1) -> int:
+    """Longer where so many groups would have more points than may be asked for at once."""
+    length = until - since
+    fine = (step for most, step in _STEPS if length <= most and length / step * groups <= MAX_POINTS_IN_ALL)
+    return next(fine, DAY)
 
 
 def read(history: History, since: float, until: float, slos: Sequence[Slo] = (), told: Known | None = None) -> World:
@@ -73,12 +77,13 @@ def read(history: History, since: float, until: float, slos: Sequence[Slo] = (),
 class _Reading:
     def __init__(self, history: History, since: float, until: float, told: Known) -> None:
         self._history, self._told = history, told
-        self._step = step_of(since, until)
+        self._rows = self._series()
+        self._step = step_of(since, until, len(self._rows))
         self._since = int(since // self._step) * self._step
         self._until = int(until // MINUTE) * MINUTE
 
     def world(self, slos: Sequence[Slo]) -> World:
-        series = self._series()
+        series = self._rows
         servers = self._servers(series, slos)
         processes = self._processes(series, servers)
         return World(

@@ -40,6 +40,7 @@ def names(of: Told) -> list[tuple[str, str]]:
 def test_the_step_grows_with_the_window() -> None:
     lengths = (HOUR, 2 * HOUR, 6 * HOUR, DAY, 7 * DAY, 365 * DAY)
     assert [step_of(0, length) for length in lengths] == [300, 300, 300, HOUR, HOUR, DAY]
+    assert [step_of(0, 30 * DAY, groups) for groups in (100, 277, 278)] == [HOUR, HOUR, DAY]
 
 
 def test_what_is_read_of_servers_is_what_was_stored(database: Engine) -> None:
