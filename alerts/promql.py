@@ -196,9 +196,9 @@ def among_bounds(bounds: Iterable[float]) -> Matcher:
     return one_of("le", [spelling for bound in bounds for spelling in _spellings(bound)])
 
 
-def in_either_spelling(of: str) -> str:
-    """Each with `le` as the sidecar and Prometheus 3 write it, and again as Prometheus 2 may."""
-    return first_of(of, call("label_replace", of, quoted("le"), quoted("$1"), quoted("le"), quoted(r"([0-9]+)\.0")))
+def canonical_bound(of: str) -> str:
+    """`le` as the sidecar and Prometheus 3 write it."""
+    return call("label_replace", of, quoted("le"), quoted("$1.0"), quoted("le"), quoted("([0-9]+)"))
 
 
 def first_listed(of: str, label: str, listed_in: str, among: Iterable[float]) -> str:

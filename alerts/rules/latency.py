@@ -37,9 +37,9 @@ def _count(scope: Scope, phase: str, *more: promql.Matcher) -> str:
     return rises.increase(scope, name, *more, witness=name)
 
 
-def _buckets(scope: Scope, phase: str, *more: promql.Matcher, by: Sequence[str] = (), only: str = "") -> str:
+def _buckets(scope: Scope, phase: str, *more: promql.Matcher, by: Sequence[str] = ()) -> str:
     metric = PHASES[phase].metric
-    return rises.increase(scope, f"{metric}_bucket", *more, witness=f"{metric}_count", by=by, only=only)
+    return rises.increase(scope, f"{metric}_bucket", *more, witness=f"{metric}_count", by=by)
 
 
 def _rules(scope: Scope, count: str, good: str, certain: str) -> list[Recording]:
@@ -83,14 +83,13 @@ def _certain(scope: Scope, indicator: LatencyBelow, count: str) -> str:
     """
     phase = PHASES[indicator.phase]
     bounds = [b for b in phase.grid if indicator.below <= b <= indicator.below * REACH]
-    own = _own_bound(scope, phase.name, bounds)
-    at_own = _buckets(scope, phase.name, promql.among_bounds(bounds), by=("le",), only=own)
+    buckets = _buckets(scope, phase.name, promql.among_bounds(bounds), by=("le",))
+    keys = (*scope.engine, "le")
+    at_own = promql.binary(promql.canonical_bound(buckets), "and", _own_bound(scope, phase.name, bounds), on=keys)
     return promql.aggregate("min", scope.engine, promql.binary(count, "-", at_own, on=scope.engine, group="right"))
 
 
 def _own_bound(scope: Scope, phase: str, bounds: list[float]) -> str:
     """Servers that went away count as long as their requests do."""
     info = scope.metric("llm_latency_native_bounds_info", promql.equals("phase", phase))
-    return promql.in_either_spelling(
-        promql.first_listed(promql.over_time("last", info, HELD_SECONDS), "le", "bounds", bounds)
-    )
+    return promql.first_listed(promql.over_time("last", info, HELD_SECONDS), "le", "bounds", bounds)

@@ -14,24 +14,17 @@ from alerts.rules.scope import PIECE, Scope
 
 
 def increase(
-    scope: Scope,
-    name: str,
-    *more: promql.Matcher,
-    witness: str,
-    by: Sequence[str] = (),
-    only: str = "",
-    begins_at_zero: bool = False,
+    scope: Scope, name: str, *more: promql.Matcher, witness: str, by: Sequence[str] = (), begins_at_zero: bool = False
 ) -> str:
     """Of each engine, and of what else is named. `witness` is the counter that tells whether the engine counted on.
 
-    `only` are those that are wanted, by the same labels. With `begins_at_zero` what an engine that counted on did not
-    show before stood at zero.
+    With `begins_at_zero` what an engine that counted on did not show before stood at zero.
     """
     keys, of = (*scope.engine, *by), scope.metric(name, *more)
-    rise = _of_copies(keys, promql.call("increase", scope.samples(of)), only)
+    rise = _of_copies(keys, promql.call("increase", scope.samples(of)))
     if scope.span != PIECE:
         return rise
-    last, first = (_of_copies(keys, _last(scope, of, ago), only) for ago in (0, SLICE))
+    last, first = (_of_copies(keys, _last(scope, of, ago)) for ago in (0, SLICE))
     if begins_at_zero:
         first = promql.first_of(first, promql.binary(last, "*", "0"))
     added = promql.binary(promql.binary(last, "-", first), ">=", "0")
@@ -55,9 +48,9 @@ def _last(scope: Scope, of: str, ago: int) -> str:
     return promql.call("last_over_time", scope.samples(of, ago=ago))
 
 
-def _of_copies(keys: Sequence[str], of: str, only: str = "") -> str:
+def _of_copies(keys: Sequence[str], of: str) -> str:
     """That which was read last has the most."""
-    return promql.aggregate("max", keys, promql.binary(of, "and", only, on=keys) if only else of)
+    return promql.aggregate("max", keys, of)
 
 
 def _counts_on(scope: Scope, witness: str) -> str:
