@@ -69,11 +69,12 @@ class Daily:
     def _count(self, day: Day, slos: Sequence[tuple[int, Slo]], pause: Pause) -> bool:
         """Whether to go on."""
         judged: dict[int, list[Judged]] = {}
-        for objective_id, slo in slos:
-            # A counter that remembers would not read the day before with it.
-            judged[objective_id] = list(_judged(Counter(self._engine), slo, day.start))
-            if pause():
-                return False
+        counter = Counter(self._engine)  # one that remembers would not read the day before with it
+        with counter.together():
+            for objective_id, slo in slos:
+                judged[objective_id] = list(_judged(counter, slo, day.start))
+                if pause():
+                    return False
         with for_writing(self._engine).begin() as connection:
             keep(connection, day, judged)
         return True
