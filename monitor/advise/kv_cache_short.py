@@ -1,14 +1,31 @@
 from __future__ import annotations
 
+from alerts.conditions.condition import Limit
 from alerts.conditions.servers import PREEMPTED as SHARE
 from alerts.conditions.servers import PREEMPTION_WINDOW, PREEMPTIONS_COUNTED, QUEUED, SATURATED
 from exporters.flags import Purpose
 from monitor.advise.batch_limit import Full, full
 from monitor.advise.model import Change, Confidence, Evidence, Finding
 from monitor.advise.rule import HELD, Rule, confidence, each_server
-from monitor.advise.world import FINISHED, KV, KV_HIGHEST, PREEMPTED, RUNNING, WAITING, Server, World
+from monitor.advise.world import (
+    FINISHED,
+    GPU_MEMORY,
+    GPU_USED,
+    KV,
+    KV_HIGHEST,
+    PREEMPTED,
+    RUNNING,
+    WAITING,
+    Gpu,
+    Server,
+    World,
+)
 
 NAME = "kv_cache_short"
+NO_ROOM = Limit(
+    "fewer requests at once instead, where memory of its fullest GPU is in use from", 0.95, "ratio",
+    "what is left is needed while the server works",
+)  # fmt: skip
 
 
 def preempting(server: Server) -> list[int]:
@@ -50,9 +67,8 @@ def _judge(world: World, server: Server) -> Finding | str | None:
         confidence=sure,
         why=why,
         seconds=seconds,
-        change=_change(server),
-        instead="Where its GPUs have no memory left: fewer requests at once, a shorter context, an 8-bit KV cache, or "
-        "one more replica.",
+        change=_change(server, fullest(world, server)),
+        instead="A shorter context, an 8-bit KV cache, or one more replica take the same load off.",
     )
 
 
@@ -79,19 +95,33 @@ def _evidence(world: World, server: Server, starts: list[int]) -> list[Evidence]
         value = server.highest(asked, starts) if asked is KV_HIGHEST else server.mean(asked, starts)
         if value is not None:
             found.append(world.evidence(server, what, asked, value, unit, starts))
+    if memory := fullest(world, server):
+        share, gpu = memory
+        what = "memory of its fullest GPU in use, highest"
+        found.append(world.evidence(gpu, what, GPU_USED, share, "ratio", list(gpu.of(GPU_USED))))
     return found
 
 
-def _change(server: Server) -> Change | None:
-    flags = server.flags(Purpose.KV_MEMORY)
-    return Change(flags, "raise") if flags else None
+def fullest(world: World, server: Server) -> tuple[float, Gpu] | None:
+    """The share of its memory that the server's fullest GPU had in use at most; None where that is not known of all."""
+    gpus = world.gpus_of(server)
+    if not gpus or any(not gpu.has(asked) for gpu in gpus for asked in (GPU_USED, GPU_MEMORY)):
+        return None
+    shares = ((gpu.highest(GPU_USED) or 0.0) / (gpu.highest(GPU_MEMORY) or 1.0) for gpu in gpus)
+    return max(zip(shares, gpus, strict=True), key=lambda each: each[0])
+
+
+def _change(server: Server, memory: tuple[float, Gpu] | None) -> Change | None:
+    has_room = memory is None or memory[0] < NO_ROOM.value
+    flags = server.flags(Purpose.KV_MEMORY if has_room else Purpose.BATCH)
+    return Change(flags, "raise" if has_room else "lower") if flags else None
 
 
 RULE = Rule(
     name=NAME,
     title="KV cache too small",
     meaning="Requests are preempted, or wait, because the KV cache is full.",
-    limits=(PREEMPTION_WINDOW, SHARE, PREEMPTIONS_COUNTED, SATURATED, QUEUED, HELD),
+    limits=(PREEMPTION_WINDOW, SHARE, PREEMPTIONS_COUNTED, SATURATED, QUEUED, NO_ROOM, HELD),
     needs=(RUNNING, WAITING),
     judge=each_server(NAME, (RUNNING, WAITING), _judge),
 )

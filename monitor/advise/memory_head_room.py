@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from alerts.conditions.condition import Limit
 from exporters.flags import Purpose
+from monitor.advise.kv_cache_short import fullest
 from monitor.advise.model import Change, Confidence, Finding
 from monitor.advise.rule import HELD, Rule, confidence, each_server
 from monitor.advise.world import GPU_MEMORY, GPU_USED, KV, Gpu, Server, World
@@ -20,16 +21,11 @@ def _judge(world: World, server: Server) -> Finding | str | None:
     starts = sorted(start for start in server.of(KV) if (server.live(KV, start) or 0.0) > NEEDED.value)
     if server.length(starts) < HELD.value:
         return None
-    gpus = world.gpus_of(server)
-    if not gpus or any(not gpu.has(asked) for gpu in gpus for asked in (GPU_USED, GPU_MEMORY)):
+    memory = fullest(world, server)
+    if memory is None:
         return f"`{GPU_USED.metric}` and `{GPU_MEMORY.metric}` of the GPUs that it runs on"
-    share, gpu = max(((_share(gpu), gpu) for gpu in gpus), key=lambda each: each[0])
+    share, gpu = memory
     return _finding(world, server, starts, gpu, share) if share < FREE.value else None
-
-
-def _share(gpu: Gpu) -> float:
-    """At the moment of most use, of the whole memory."""
-    return (gpu.highest(GPU_USED) or 0.0) / (gpu.highest(GPU_MEMORY) or 1.0)
 
 
 def _finding(world: World, server: Server, starts: Sequence[int], gpu: Gpu, share: float) -> Finding:

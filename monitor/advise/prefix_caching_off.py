@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from alerts.conditions.condition import Limit
 from alerts.conditions.servers import LOOKED_UP, WORTH
 from exporters.flags import Purpose
 from monitor.advise.model import Change, Confidence, Finding, Missing
@@ -7,6 +8,9 @@ from monitor.advise.rule import Judged, Rule, lacks
 from monitor.advise.world import HIT, PROMPTED, QUERIED, Server, World
 
 NAME = "prefix_caching_off"
+REPEATED = Limit(
+    "hit ratio at the other server, above", WORTH.value, "ratio", "with less a cache saves hardly anything"
+)
 
 
 def _judge(world: World) -> Judged:
@@ -34,7 +38,7 @@ def hit_ratio(server: Server) -> float | None:
 def _of(world: World, server: Server) -> Finding | str:
     others = [(ratio, o) for o in world.servers if o.model == server.model and (ratio := hit_ratio(o)) is not None]
     ratio, other = max(others, key=lambda each: each[0], default=(0.0, server))
-    if ratio <= WORTH.value:
+    if ratio <= REPEATED.value:
         return "whether prompts repeat: another server of the model with prefix caching on, or this one for an hour"
     is_said = is_off(server) is True
     return Finding(
@@ -66,7 +70,7 @@ RULE = Rule(
     name=NAME,
     title="Prefix caching off although prompts repeat",
     meaning="The server keeps no prefixes, and at another server of the same model prompts begin alike.",
-    limits=(WORTH, LOOKED_UP),
+    limits=(REPEATED, LOOKED_UP),
     needs=(PROMPTED,),
     judge=_judge,
 )

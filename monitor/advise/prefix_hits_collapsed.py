@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from alerts.conditions.condition import Limit
-from alerts.conditions.servers import COLLAPSE, LOOKED_UP, SATURATED, WORTH
+from alerts.conditions.servers import COLLAPSE, LOOKED_UP, WORTH
 from exporters.flags import Purpose
 from monitor.advise.kv_cache_short import short
 from monitor.advise.model import Change, Confidence, Finding
@@ -75,7 +75,7 @@ RULE = Rule(
     title="Prefix-cache hits collapsed",
     meaning="Far fewer prompt tokens are found in the prefix cache than earlier in the window, and it is not the KV "
     "cache that ran out.",
-    limits=(COLLAPSE, WORTH, LOOKED_UP, FULL, SATURATED, HELD),
+    limits=(COLLAPSE, WORTH, LOOKED_UP, FULL, HELD),
     needs=(QUERIED, HIT),
     judge=each_server(NAME, (QUERIED, HIT), _judge),
 )

@@ -34,10 +34,10 @@ def test_findings_stand_in_the_order_in_which_they_are_told() -> None:
 
 def test_other_limits_are_those_of_the_code() -> None:
     for limit in (
-        OBSERVED, framework.FEW, framework.SHARED, capacity.LEAST_STRETCHES, capacity.LEAST_REQUESTS, capacity.BEYOND,
-        capacity.APPROACHED,
+        OBSERVED, framework.FEW, framework.SHARED, framework.UNLIKE, capacity.LEAST_STRETCHES, capacity.LEAST_REQUESTS,
+        capacity.BEYOND, capacity.APPROACHED,
     ):  # fmt: skip
-        assert f"{limit.what} {limit.shown}" in TEXT
+        assert f"| {limit.what} | {limit.shown} | {limit.why} |" in TEXT
 
 
 def test_the_article_s_matrix_is_told() -> None:

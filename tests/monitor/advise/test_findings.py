@@ -101,6 +101,17 @@ def test_ten_preemptions_in_a_quarter_of_an_hour_are_needed_even_where_little_fi
     assert names(world(server({PREEMPTED: 4.0, FINISHED: 20.0}))) == ["kv_cache_short"]
 
 
+def test_where_the_gpus_have_no_memory_left_fewer_requests_at_once_are_advised() -> None:
+    def change(used: float) -> tuple[str, float]:
+        pressed = server({PREEMPTED: 90.0, KV_HIGHEST: 1.0})
+        (finding,) = findings(world(pressed, gpus=[gpu({GPU_USED: 40 * GIB}), gpu({GPU_USED: used * 80 * GIB}, "1")]))
+        assert finding.change is not None
+        return finding.change.text, round(numbers(finding)["memory of its fullest GPU in use, highest"], 9)
+
+    assert change(0.94) == ("raise `--gpu-memory-utilization` (the default is 0.9)", 0.94)
+    assert change(0.95) == ("lower `--max-num-seqs`", 0.95)
+
+
 def test_preemptions_without_a_full_cache_are_doubted() -> None:
     (finding,) = findings(world(server({PREEMPTED: 100.0})))
     assert finding.confidence is Confidence.LOW
