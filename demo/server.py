@@ -174,7 +174,7 @@ class SimulatedServer:
     def start(self, now: float) -> None:
         """At once, if it is down."""
         if self.process is None:
-            self._up_at = now
+            self._begin(now)
 
     def rename(self, *, is_new: bool) -> None:
         """From its next start on."""

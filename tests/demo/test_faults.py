@@ -16,7 +16,7 @@ def order(after: float = 0, seconds: float = 60, kind: str = "hang", target: str
 
 
 def passed(schedule: Schedule, until: float) -> list[tuple[float, str, int]]:
-    found = []
+    found: list[tuple[float, str, int]] = []
     while (edge := schedule.next(until)) is not None:
         schedule.passed(edge)
         found.append((edge.at, edge.what, edge.fault.number))
