@@ -44,7 +44,7 @@ from monitor.page.explorer import Explorer
 from monitor.page.explorer import router as explorer_router
 from monitor.page.judged import Judged
 from monitor.page.judged import router as judged_router
-from monitor.page.routes import OF_HISTORY, PAGES, Beside
+from monitor.page.routes import OF_HISTORY, PAGES, Beside, Pages
 from monitor.page.routes import router as page_router
 from monitor.recorder import Recorder
 
@@ -93,11 +93,14 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     own = partial(_own_metrics, recorder, alerts, watch, node or socket.gethostname(), build_info=sidecar is None)
     _add_own(app, own, sidecar)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
-    pages = PAGES if alerts is not None and watch is not None else OF_HISTORY
+    named = PAGES if alerts is not None and watch is not None else OF_HISTORY
+    pages = Pages.of(named, lambda: any(row.simulated for row in fleet.rows(clock())))
     history_problems = partial(_history_problems, recorder, alerts, watch)
     judged = None
     if alerts is not None and watch is not None:
-        judged = Judged(lambda: watch.told, alerts, lambda: [*history_problems(), *source_problems().values()], clock)
+        judged = Judged(
+            lambda: watch.told, alerts, lambda: [*history_problems(), *source_problems().values()], clock, pages
+        )
         app.include_router(judged_router(judged))
     page = page_router(
         fleet,

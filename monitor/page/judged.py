@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fastapi import APIRouter, Response
 
@@ -33,9 +33,10 @@ class Judged:
         alerts: AlertHistory,
         problems: Callable[[], list[str]],
         clock: Callable[[], float],
+        pages: Sequence[tuple[str, str]] = PAGES,
     ) -> None:
         self._told, self._alerts, self._problems, self._clock = told, alerts, problems, clock
-        self._templates = environment(assets.load(), PAGES)
+        self._templates = environment(assets.load(), pages)
 
     def slos_html(self, template: str) -> str:
         told = self._told()

@@ -57,6 +57,18 @@ AcceptEncoding = Annotated[str, Header(alias="Accept-Encoding")]
 IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
 
 
+class Pages(tuple[tuple[str, str], ...]):
+    """Addresses and names of the pages beside the fleet's; `simulated` tells whether what they show is no real server."""
+
+    simulated: Callable[[], bool]
+
+    @classmethod
+    def of(cls, pages: Sequence[tuple[str, str]], simulated: Callable[[], bool]) -> Pages:
+        made = cls(pages)
+        made.simulated = simulated
+        return made
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What the page tells beside servers and GPUs: `history` is what is wrong with the history, `sources` with what is

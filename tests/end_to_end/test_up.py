@@ -150,6 +150,8 @@ def test_the_demo_shows_a_living_fleet_labelled_simulated_and_what_goes_wrong_in
         names = [spec.name for spec in SPECS]
         rows = until(lambda: product.shows(*names), product.process)
         metrics = product.get("/metrics").text
+        views = ["/", "/slos", "/alerts", "/history", "/compare", "/advice", "/servers/sim-1/vllm-chat-1"]
+        shown = {view: product.get(view) for view in views}
         past = product.get("/api/v1/history?metric=llm_generation_tokens_total&since=9m&group_by=server").json()
         faults = re.search(r"faults: +(\S+),", product.process.output())
         assert faults is not None
@@ -158,6 +160,8 @@ def test_the_demo_shows_a_living_fleet_labelled_simulated_and_what_goes_wrong_in
     assert ordered[0]["state"] == "planned"
     assert {row["simulated"] for row in rows.values()} == {"simulated"}
     assert all(row["available"] for row in rows.values())
+    assert {view: answer.status for view, answer in shown.items()} == dict.fromkeys(views, 200)
+    assert [view for view, answer in shown.items() if "banner unreal" not in answer.text] == []
     assert {answer["labels"]["server"] for answer in past["answers"]} == set(names)
     of_servers = [line for line in metrics.splitlines() if line.startswith("llm_")]
     assert sum(line.startswith("llm_up{") for line in of_servers) == len(names)
