@@ -58,7 +58,7 @@ IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
 
 
 class Pages(tuple[tuple[str, str], ...]):
-    """Addresses and names of the pages beside the fleet's; `simulated` tells whether what they show is no real server."""
+    """Addresses and names of the pages beside the fleet's; `simulated` tells whether any server shown is simulated."""
 
     simulated: Callable[[], bool]
 
