@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("version", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("gpu", sa.Text(), nullable=False),
-        sa.Column("running", sa.Double(), nullable=False),
+        sa.Column("concurrency", sa.Double(), nullable=False),
         sa.Column("measures", sa.JSON(), nullable=False),
         sa.Column("workload", sa.JSON(), nullable=False),
         sa.PrimaryKeyConstraint("digest", "number", name=op.f("pk_comparison_runs")),

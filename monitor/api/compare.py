@@ -97,7 +97,7 @@ class CellOut(BaseModel):
     at_once: int = Field(description="the band, by its middle: up to √2 more or less", examples=[16])
     minutes: int = Field(description="of servers; 0 of a load test", examples=[184])
     told: bool = Field(description="false: too few minutes, so no measures")
-    running: float = Field(description="requests at once at a server, on average", examples=[15.7])
+    concurrency: float = Field(description="requests that ran or waited at a server, on average", examples=[15.7])
     measures: dict[Measure, EstimateOut] = Field(description="what is not known is not here")
     missing: dict[Measure, str] = Field(description="why it is not, where that can be said")
     prompt_tokens: float | None = Field(description="mean of a request", examples=[512])
@@ -111,7 +111,7 @@ class LeftOut(BaseModel):
     idle: int
     restarted: int = Field(description="with a restart, another release or other GPUs")
     partial: int = Field(description="not observed all through")
-    unsteady: int = Field(description="of servers that count at finish: too short at one concurrency")
+    unsteady: int = Field(description="at no steady concurrency, or for too short a time")
     unlike: int = Field(description="with lengths that not all have, where matched")
 
 
@@ -152,7 +152,7 @@ def router(comparer: Comparer, clock: Callable[[], float]) -> APIRouter:
         responses={200: {"content": texts}, **problems.responses(400, 503)},
     )
     def compare(query: Annotated[CompareQuery, Query()]) -> Response:
-        """From minutes of servers, grouped by the mean number of running requests. Where the intervals of two cells
+        """From minutes of servers, grouped by how many requests ran or waited. Where the intervals of two cells
         overlap no difference is shown."""
         told = comparer.compare(query.asked(clock()))
         return Response(answered(told, query.format), media_type=_MEDIA_TYPES[query.format])
@@ -211,7 +211,7 @@ def _cell(of: Cell) -> CellOut:
         at_once=of.band.at_once,
         minutes=of.minutes,
         told=of.is_told,
-        running=of.running,
+        concurrency=of.concurrency,
         measures={measure: _estimate(estimate) for measure, estimate in of.measures.items()},
         missing=dict(of.missing),
         prompt_tokens=of.workload.prompt_tokens,

@@ -31,14 +31,14 @@ _WHY = {
 def cell(group: Group, band: Band, rows: Rows, price: float | None = None) -> Cell:
     """`price` is that of one GPU for an hour."""
     minutes = int(rows.number(Number.MINUTES).sum())
-    running = float(rows.number(Number.RUNNING).sum() / minutes)
+    concurrency = float(rows.number(Number.AT_ONCE).sum() / minutes)
     if minutes < LEAST_MINUTES:
-        return Cell(group, band, minutes, running)
+        return Cell(group, band, minutes, concurrency)
     drawn = _draws(rows)
     measures = {**_ratios(rows, drawn, price), **_percentiles(rows, drawn)}
     told = {name: measures[name] for name in Measure if name in measures}
     missing = {name: why for name, why in _WHY.items() if name not in told}
-    return Cell(group, band, minutes, running, told, workload(rows), missing)
+    return Cell(group, band, minutes, concurrency, told, workload(rows), missing)
 
 
 def _draws(rows: Rows) -> Draws | None:

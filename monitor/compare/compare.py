@@ -16,7 +16,7 @@ from monitor.compare.model import Band, Cell, Comparison, Group, Left
 from monitor.compare.notes import notes
 from monitor.compare.observed import Observed
 from monitor.compare.rows import Flags, Number, Rows
-from monitor.compare.windows import band_numbers, counts_live, longest, steady, window_minutes
+from monitor.compare.windows import counts_live, longest, steady, steady_bands, window_minutes
 from monitor.history.packed import Ints
 
 
@@ -47,17 +47,18 @@ def compare(seen: Observed, asked: Asked, prices: Prices, imported: Sequence[Cel
     groups = grouped(seen, asked)
     whole = ~seen.partial & ~seen.changed
     usable = whole & (groups.of >= 0)
-    busy = _Sorted(seen.rows, groups.of, band_numbers(seen.rows)).of(usable)
-    least = _least(seen, whole)
-    whole_windows, unsteady = _windows(busy.of(busy.band >= 0), least[usable][busy.band >= 0])
+    band, is_steady = steady_bands(seen.rows)
+    busy, least = usable & (band >= 0), _least(seen, whole)
+    chosen = busy & is_steady
+    whole_windows, left_over = _windows(_Sorted(seen.rows, groups.of, band).of(chosen), least[chosen])
     steadily = whole_windows.of(~_silent(whole_windows.rows))
     kept = _alike(steadily, groups) if asked.matched else steadily
     cells = [*_cells(kept, groups.groups, prices), *imported]
     left = Left(
-        idle=int((busy.band < 0).sum()) + whole_windows.minutes - steadily.minutes,
+        idle=int((usable & ~busy).sum()) + whole_windows.minutes - steadily.minutes,
         partial=int((seen.partial & ~seen.changed).sum()),
         restarted=int(seen.changed.sum()),
-        unsteady=unsteady,
+        unsteady=int((busy & ~is_steady).sum()) + left_over,
         unlike=steadily.minutes - kept.minutes,
     )
     told = Comparison(

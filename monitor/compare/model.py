@@ -3,7 +3,7 @@
 Comparison
 └── Cell            one group in one band of concurrency
     ├── Group       what is compared: a framework with its model, type of GPU and role, perhaps before or after a change
-    ├── Band        about how many requests ran at once at one server
+    ├── Band        about how many requests were at one server at once: those that ran and those that waited
     ├── Measure     to Estimate, with the interval in which the true value lies
     └── Workload    what it was asked for, which may explain what it did
 """
@@ -54,7 +54,7 @@ LESS_IS_BETTER = frozenset({*PERCENTILES, Measure.JOULES, Measure.COST})
 
 @dataclass(frozen=True, slots=True, order=True)
 class Band:
-    """Powers of two: from `low` up to, but without, `high` requests running at one server, all its engines together."""
+    """Powers of two: from `low` up to, but without, `high` requests at once at one server, all its engines together."""
 
     at_once: int
 
@@ -67,9 +67,9 @@ class Band:
         return self.at_once * math.sqrt(2)
 
 
-def band_of(running: float) -> Band | None:
+def band_of(at_once: float) -> Band | None:
     """None of a server that is as good as idle."""
-    return Band(2 ** math.floor(math.log2(running) + 0.5)) if running >= Band(1).low else None
+    return Band(2 ** math.floor(math.log2(at_once) + 0.5)) if at_once >= Band(1).low else None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -123,14 +123,14 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`minutes` are those of servers: two servers in one minute are two. `running` is the mean number of requests that
-    ran at a server. What is not in `measures` is not known, and `missing` says why where that can be said.
+    """`minutes` are those of servers: two servers in one minute are two. `concurrency` is how many requests were at a
+    server at once, on average. What is not in `measures` is not known, and `missing` says why where that can be said.
     """
 
     group: Group
     band: Band
     minutes: int
-    running: float
+    concurrency: float
     measures: Mapping[Measure, Estimate] = field(default_factory=dict)
     workload: Workload = Workload()
     missing: Mapping[Measure, str] = field(default_factory=dict)

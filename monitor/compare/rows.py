@@ -37,8 +37,8 @@ class Number(IntEnum):
         return count
 
     MINUTES = auto()
-    RUNNING = auto()
-    """Requests that ran, times minutes."""
+    AT_ONCE = auto()
+    """Requests that ran or waited, times minutes."""
     SECONDS = auto()
     """In which the counters below were added."""
     PROMPT = auto()
@@ -60,7 +60,7 @@ _COUNTERS = {
 }
 _FINISHED = tuple(f"requests_finished_{reason}" for reason in ("stop", "length", "abort", "error", "unknown"))
 COLUMNS = (
-    "covered_seconds", "increase_seconds", "requests_running_avg",
+    "covered_seconds", "increase_seconds", "requests_running_avg", "requests_waiting_avg",
     *dict.fromkeys((*_COUNTERS.values(), *_FINISHED)), *(f"{phase}_histogram" for phase in PHASES),
 )  # fmt: skip
 """Of engines, to be read."""
@@ -95,9 +95,9 @@ class Rows:
         return found
 
     @property
-    def running(self) -> Floats:
-        """Requests at once, on average."""
-        return self.number(Number.RUNNING) / self.number(Number.MINUTES)
+    def at_once(self) -> Floats:
+        """Requests, on average."""
+        return self.number(Number.AT_ONCE) / self.number(Number.MINUTES)
 
     @property
     def end(self) -> Ints:
@@ -137,15 +137,16 @@ def folded(engines: Columns, server_of: Ints, lives: Lives, bounds: Bounds) -> F
     rows = Rows(keys // most, keys % most * MINUTE, numbers, _phases(engines, cell, len(keys), bounds))
     covered = _extreme(np.minimum, cell, engines["covered_seconds"], len(keys))
     missed = np.bincount(cell, minlength=len(keys)) < _expected(rows, server_of, lives)
-    known = (covered >= NEARLY_ALL * MINUTE) & (rows.number(Number.SECONDS) > 0) & ~np.isnan(rows.running)
+    known = (covered >= NEARLY_ALL * MINUTE) & (rows.number(Number.SECONDS) > 0) & ~np.isnan(rows.at_once)
     return Folded(rows, missed | ~known)
 
 
 def _values(engines: Columns) -> Mapping[Number, Floats]:
+    waiting = plausible(engines["requests_waiting_avg"])
     reasons = np.array([counted(engines[name]) for name in _FINISHED])
     finished = np.where(np.isnan(reasons).all(axis=0), np.nan, np.nansum(reasons, axis=0))
     return {
-        Number.RUNNING: plausible(engines["requests_running_avg"]),
+        Number.AT_ONCE: plausible(engines["requests_running_avg"]) + np.nan_to_num(waiting),
         Number.FINISHED: finished,
         **{column: counted(engines[name]) for column, name in _COUNTERS.items()},
     }

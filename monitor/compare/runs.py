@@ -41,7 +41,7 @@ class Runs:
             "file": storable(file),
             "imported_at": self._clock(),
             "at": run.at,
-            "running": run.running,
+            "concurrency": run.concurrency,
             "measures": {measure.value: value for measure, value in run.measures.items()},
             "workload": {"prompt_tokens": run.workload.prompt_tokens, "output_tokens": run.workload.generation_tokens},
             **{name: storable(getattr(run, name)) for name in _TEXTS},
@@ -77,7 +77,7 @@ def _cell(row: Mapping[str, Any]) -> Cell:
     run = _run(row)
     group = Group(run.framework, run.model, run.gpu, version=run.version, tool=run.tool, file=row["file"])
     told = {measure: Estimate(run.measures[measure]) for measure in Measure if measure in run.measures}
-    return Cell(group, run.band, 0, run.running, told, run.workload)
+    return Cell(group, run.band, 0, run.concurrency, told, run.workload)
 
 
 def _run(row: Mapping[str, Any]) -> Run:
@@ -85,4 +85,4 @@ def _run(row: Mapping[str, Any]) -> Run:
     measures = {known[name]: value for name, value in row["measures"].items() if name in known}
     workload = Workload(row["workload"].get("prompt_tokens"), row["workload"].get("output_tokens"))
     texts = {name: row[name] for name in _TEXTS}
-    return Run(running=row["running"], measures=measures, workload=workload, at=row["at"], **texts)
+    return Run(concurrency=row["concurrency"], measures=measures, workload=workload, at=row["at"], **texts)

@@ -92,7 +92,7 @@ def as_csv(told: Comparison) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = [f"{measure.value}{end}" for measure in Measure for end in ("", "_low", "_high")]
-    writer.writerow([*_GROUP, "at_once", "minutes", "running", *columns, *_WORKLOAD])
+    writer.writerow([*_GROUP, "at_once", "minutes", "concurrency", *columns, *_WORKLOAD])
     for cell in told.cells:
         writer.writerow(_row(cell))
     return text.getvalue()
@@ -100,7 +100,7 @@ def as_csv(told: Comparison) -> str:
 
 def _row(cell: Cell) -> Iterator[object]:
     yield from (getattr(cell.group, name) for name in _GROUP)
-    yield from (cell.band.at_once, cell.minutes, cell.running)
+    yield from (cell.band.at_once, cell.minutes, cell.concurrency)
     for measure in Measure:
         estimate = cell.of(measure)
         told = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)

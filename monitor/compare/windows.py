@@ -14,7 +14,7 @@ from exporters.tables import FRONTENDS
 from exporters.wire import parse_version
 from monitor.compare.model import Band, Estimate
 from monitor.compare.rows import MINUTE, Counts, Flags, Number, Rows
-from monitor.history.packed import Ints
+from monitor.history.packed import Floats, Ints
 
 DURATIONS = 3
 """Of requests, by their P99: so long is a window of a server whose tokens count when a request finishes. What began
@@ -23,11 +23,33 @@ LONGEST_BY_MEAN = 3
 """The P99 of durations by their mean, where only the mean is known."""
 
 
-def band_numbers(rows: Rows) -> Ints:
-    """The exponent of each row's band; -1 of a server that is as good as idle."""
-    running = rows.running
-    busy = running >= Band(1).low
-    found: Ints = np.where(busy, np.floor(np.log2(np.where(busy, running, 1.0)) + 0.5), -1).astype(np.int64)
+def steady_bands(rows: Rows) -> tuple[Ints, Flags]:
+    """The band of each minute, and whether it is one: together with the minutes beside it it is in the same.
+
+    A gauge that is read a few times in a minute may miss what most of it was like; and where the load jumps, latencies
+    are those of requests that began before.
+    """
+    band = band_numbers(rows.at_once)
+    return band, band == band_numbers(_with_those_beside(rows))
+
+
+def _with_those_beside(rows: Rows) -> Floats:
+    """Mean requests at once of each minute, the one before and the one after, as far as they are there."""
+    at_once = rows.at_once
+    total, many = at_once.copy(), np.ones(len(rows))
+    follows = (np.diff(rows.start) == MINUTE) & (np.diff(rows.server) == 0)
+    for one, other in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
+        there = follows & ~np.isnan(at_once[other])
+        total[one] += np.where(there, at_once[other], 0.0)
+        many[one] += there
+    found: Floats = total / many
+    return found
+
+
+def band_numbers(at_once: Floats) -> Ints:
+    """The exponent of each band; -1 of a server that is as good as idle."""
+    busy = at_once >= Band(1).low
+    found: Ints = np.where(busy, np.floor(np.log2(np.where(busy, at_once, 1.0)) + 0.5), -1).astype(np.int64)
     return found
 
 
@@ -48,7 +70,7 @@ def longest(rows: Rows) -> Estimate:
     if told is not None:
         return Estimate(told.estimate, lower=told.lower, upper=told.estimate if told.at_least else told.upper)
     ended = np.nansum(rows.number(Number.FINISHED))
-    at_once = np.nansum(rows.number(Number.RUNNING)) * MINUTE
+    at_once = np.nansum(rows.number(Number.AT_ONCE)) * MINUTE
     by_mean = float(LONGEST_BY_MEAN * at_once / ended) if ended > 0 else 0.0
     return Estimate(by_mean, lower=0.0, upper=by_mean)
 

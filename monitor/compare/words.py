@@ -143,7 +143,7 @@ def left_out(left: Left) -> str:
         (left.idle, "idle"),
         (left.restarted, "with a restart or another change"),
         (left.partial, "seen in part"),
-        (left.unsteady, "too short at one concurrency"),
+        (left.unsteady, "without a steady concurrency"),
         (left.unlike, "with other lengths"),
     )
     told = ", ".join(f"{minutes:,} {why}" for minutes, why in parts if minutes)

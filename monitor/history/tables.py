@@ -207,7 +207,7 @@ comparison_runs = Table(
     SqlColumn("version", Text, nullable=False),
     SqlColumn("model", Text, nullable=False),
     SqlColumn("gpu", Text, nullable=False),
-    SqlColumn("running", Double, nullable=False),
+    SqlColumn("concurrency", Double, nullable=False),
     SqlColumn("measures", JSON, nullable=False),
     SqlColumn("workload", JSON, nullable=False),
 )

@@ -45,7 +45,6 @@ MOST_DRAWN = 4
 SPANS = (("1h", "last hour"), ("24h", "24 hours"), ("7d", "7 days"), ("14d", "14 days"), ("30d", "30 days"))
 _DEFAULTS = {"since": "24h"}
 _REFERENCE = "reference"
-_AT_ONCE = "Its requests at once are those that clients have under way, those of servers here the ones that run."
 _X = charts.Measure("Requests at once", units.counted(""))
 
 
@@ -169,7 +168,7 @@ class ComparePage:
             for n, section in enumerate(sections(told))
         )
         heads = tuple(title(measure, told.currency) for measure in SHOWN)
-        reference = f"{SETTING} {_AT_ONCE}" if with_reference else ""
+        reference = SETTING if with_reference else ""
         return View(shown, tuple(remarks(told)), told.definitions, heads, reference)
 
     def _drawings(self, section: Section, *, with_reference: bool) -> tuple[Drawing, ...]:
@@ -205,7 +204,7 @@ def _pair(cell: Cell, measure: Measure) -> charts.Pair:
     is_open = of.low is None or of.high is None or math.isinf(of.high)
     minutes = "imported" if cell.group.is_imported else f"{cell.minutes:,} minutes"
     said = f"{interval(measure, of)}, {minutes}" if of.high == math.inf else minutes
-    return charts.Pair(cell.running, of.value, said, None if is_open else of.low, None if is_open else of.high)
+    return charts.Pair(cell.concurrency, of.value, said, None if is_open else of.low, None if is_open else of.high)
 
 
 def _curves(of_frameworks: Mapping[str, str], figures: Figures) -> Iterator[charts.Group]:

@@ -1,95 +1,124 @@
-"""A monitor over minutes of four simulated frameworks at 16, 64 and 128 requests at once."""
+"""A monitor that saw four simulated frameworks at 16, 64 and 128 requests at once, each on a server of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import accumulate
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from fastapi import FastAPI
+from sqlalchemy import Engine
 
+from alerts.reference import AT_ONCE
 from demo.fidelity import LIMITS
-from exporters.histogram import Histogram
-from exporters.observation import labels
+from demo.fleet import Fleet
+from demo.server import Spec
+from demo.transport import FleetTransport, gpu_url, server_url
+from demo.virtual import VirtualLoop
+from demo.workload import ClosedLoop, benchmark
+from exporters.config import Config
+from exporters.sidecar import Sidecar
 from monitor.app import create_app
 from monitor.compare.asked import Prices
 from monitor.compare.imported.run import Run
 from monitor.compare.model import Measure, Workload
-from monitor.compare.rows import MINUTE, Number
 from monitor.compare.runs import Runs
-from monitor.fleet import Fleet
+from monitor.fleet import Fleet as Seen
 from monitor.history.ask import History
 from monitor.history.database import open_database, sqlite_url, upgrade
-from monitor.history.minutes import Mean, Minute, Window
 from monitor.history.store import Store
+from monitor.recorder import Recorder
+from monitor.sources.in_process import InProcess
 from tests.end_to_end.browser import serving
-from tests.monitor.compare.simulated import BOUNDS, GPU, SLOWER, START, Life, live
 
-AT_ONCE = (16, 64, 128)
-MINUTES = 20
-"""At each of these."""
-UNTIL = START + len(AT_ONCE) * MINUTES * MINUTE
-MODEL = "qwen2.5-7b"
-_FRONTENDS = {"tensorrt_llm": "trtllm_serve"}
+MODEL, GPU = "Qwen2.5-7B-Instruct", "NVIDIA H100 80GB HBM3"
+START = 1_796_083_200
+WARM_UP, MINUTE, INTERVAL = 60, 60, 30
+_RAMP = 3.75
+RELEASES = {
+    "vllm": ("vllm", "0.32.0"),
+    "sglang": ("sglang", "0.5.23"),
+    "lmdeploy": ("lmdeploy", "0.18.0"),
+    "tensorrt_llm": ("trtllm_serve", "1.3.0"),
+}
+"""Frontend and release, by framework."""
+
+
+@dataclass(frozen=True)
+class Lived:
+    """`fleet` knows every request."""
+
+    database: Engine
+    fleet: Fleet
+    since: int
+    until: int
+
+
+def specs(slowness: float) -> list[Spec]:
+    return [
+        Spec(
+            f"{framework}-{at_once}", "sim-1", *RELEASES[framework], MODEL, (number * len(AT_ONCE) + place,),
+            LIMITS[framework], slowness=slowness, labels={"source": "simulated"},
+        )
+        for number, framework in enumerate(LIMITS)
+        for place, at_once in enumerate(AT_ONCE)
+    ]  # fmt: skip
 
 
 @contextmanager
-def comparing(folder: Path, slower: float = SLOWER) -> Iterator[str]:
-    """Yields the URL."""
-    with serving(app(folder, slower)) as port:
-        yield f"http://127.0.0.1:{port}"
-
-
-def app(folder: Path, slower: float = SLOWER) -> FastAPI:
+def lived(folder: Path, minutes: int, slowness: float = 1.0) -> Iterator[Lived]:
     database = open_database(sqlite_url(folder / "history.sqlite"))
     upgrade(database)
-    for number, framework in enumerate(LIMITS):
-        Store(database).write_windows(list(_windows(framework, f"gpu-{number}:8000", slower)), [], None)
-    Runs(database).add("rate-25.json", b"", [_load_test(slower)])
+    since, until = START + WARM_UP, START + WARM_UP + minutes * MINUTE
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(START)) as runner:
+        fleet = runner.run(_live(Store(database), specs(slowness), until))
+    yield Lived(database, fleet, since, until)
+    database.dispose()
+
+
+async def _live(store: Store, servers: list[Spec], until: int) -> Fleet:
+    clock = asyncio.get_running_loop().time
+    fleet = Fleet(servers, [], {"sim-1": len(servers)}, seed=3, start=START)
+    for spec in servers:
+        _load(fleet, spec)
+    sidecar = Sidecar(_config(servers), clock=clock, transport=lambda *_: FleetTransport(fleet))
+    source = InProcess(sidecar)
+    recorder = Recorder([source], Seen(), store, interval=INTERVAL, clock=clock)
+    while clock() < until + MINUTE:
+        await recorder.observe(source)
+        await asyncio.sleep(INTERVAL)
+    return fleet
+
+
+def _load(fleet: Fleet, spec: Spec) -> None:
+    process = fleet.servers[spec.name].process
+    assert process is not None
+    at_once = int(spec.name.rpartition("-")[2])
+    [engine] = process.engines
+    loop = ClosedLoop(benchmark(), at_once, engine.submit, at_once)
+    engine.observe(loop)
+    loop.start(START, over=_RAMP * spec.slowness)
+
+
+def _config(servers: list[Spec]) -> Config:
+    return Config.model_validate(
+        {
+            "node": "sim-1",
+            "scrape": {"interval": INTERVAL},
+            "servers": [{"name": s.name, "url": server_url(s.name), "labels": dict(s.labels)} for s in servers],
+            "gpus": {"dcgm": gpu_url("sim-1"), "servers": {s.name: list(s.gpus) for s in servers}},
+        }
+    )
+
+
+@contextmanager
+def comparing(seen: Lived) -> Iterator[str]:
+    """Yields the URL of its page. There is a load test beside."""
+    measures = {Measure.TOKENS: 5_000.0, Measure.TTFT_P99: 1.1}
+    run = Run("guidellm", 60.0, measures, Workload(512, 256), MODEL, framework="vllm", gpu=GPU)
+    Runs(seen.database).add("rate-25.json", b"", [run])
     prices = Prices(of_any=2.9, currency="EUR")
-    return create_app(Fleet(), History(database), node="n1", prices=prices, clock=lambda: float(UNTIL))
-
-
-def _load_test(slower: float) -> Run:
-    measures = {Measure.TOKENS: 19_800.0 / slower, Measure.TTFT_P99: 1.1 * slower}
-    return Run("guidellm", 60.0, measures, Workload(512, 256), MODEL, framework="vllm", gpu=GPU)
-
-
-def _windows(framework: str, server: str, slower: float) -> Iterator[Window]:
-    lives = [live(framework, at_once, 0, MINUTES, slower) for at_once in AT_ONCE]
-    target = labels({"node": "n1", "server": server, "source": "simulated"})
-    own = {"framework": framework, "model": MODEL, "role": "unified", "engine": "0"}
-    engine = labels({**dict(target), **own})
-    for n, (life, minute) in enumerate((life, minute) for life in lives for minute in range(MINUTES)):
-        start = START + n * MINUTE
-        yield Window(start, {engine: _engine(life, minute, start), target: _target(server, start)})
-
-
-def _target(server: str, start: int) -> Minute:
-    row = Minute(4, start + 1, start + MINUTE, 60.0)
-    row.gauges[("llm_up", "")] = Mean(4, 4, 1)
-    row.info = {"gpu": GPU, "gpus": f"{server} {GPU}"}
-    return row
-
-
-def _engine(life: Life, minute: int, start: int) -> Minute:
-    numbers = life.numbers[minute]
-    row = Minute(4, start + 1, start + MINUTE, 60.0, 60.0)
-    row.gauges[("llm_requests_running", "")] = Mean(4 * numbers[Number.RUNNING], 4, numbers[Number.RUNNING])
-    row.counters = {
-        ("llm_prompt_tokens_total", ""): numbers[Number.PROMPT],
-        ("llm_generation_tokens_total", ""): numbers[Number.GENERATION],
-        ("llm_requests_finished_total", "length"): numbers[Number.FINISHED],
-        ("llm_requests_finished_total", "abort"): 0.0,
-    }
-    told = zip(("ttft", "e2e"), BOUNDS[life.framework], (life.ttft[minute], life.e2e[minute]), strict=True)
-    row.histograms = {phase: [_histogram(bounds, values)] for phase, bounds, values in told}
-    row.info = {"frontend": _FRONTENDS.get(life.framework, life.framework), "version": "1.0", "gpu": GPU}
-    return row
-
-
-def _histogram(bounds: tuple[float, ...], values: Sequence[float]) -> Histogram:
-    counts = np.bincount(np.searchsorted(bounds, values), minlength=len(bounds) + 1)
-    return Histogram(bounds, tuple(map(float, accumulate(counts.tolist()))), float(np.sum(values)))
+    app = create_app(Seen(), History(seen.database), node="sim-1", prices=prices, clock=lambda: float(seen.until))
+    with serving(app) as port:
+        yield f"http://127.0.0.1:{port}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from tests.end_to_end.browser import chromium, monitoring
-from tests.end_to_end.comparing import comparing
+from tests.end_to_end.comparing import comparing, lived
 from tests.end_to_end.judged import judged
 from tests.end_to_end.processes import ROOT
 from tests.monitor.page.fleet_data import FLEET
@@ -27,6 +27,7 @@ OF_JUDGED: Pictures = {
     "slos.png": ("/slos", "light", (1280, 800)),
     "alerts-dark.png": ("/alerts", "dark", (1280, 960)),
 }
+OF_COMPARED_MINUTES = 16
 OF_COMPARED: Pictures = {"compare.png": ("/compare?reference=1", "light", (1280, 1220))}
 
 
@@ -37,7 +38,7 @@ def main(folder: Path) -> None:
             take(browser, monitor.url, OF_FLEET, folder)
         with judged(Path(state), minutes=WEEK) as monitor_of_judged:
             take(browser, monitor_of_judged.url, OF_JUDGED, folder)
-        with comparing(Path(state), slower=1) as url:
+        with lived(Path(state), OF_COMPARED_MINUTES) as seen, comparing(seen) as url:
             take(browser, url, OF_COMPARED, folder)
 
 

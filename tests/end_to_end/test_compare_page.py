@@ -1,22 +1,43 @@
-"""The comparison of frameworks in Chromium."""
+"""Simulated frameworks through the whole product, compared as they truly were; and the page of it in Chromium."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from alerts.reference import AT_ONCE, TOKENS_PER_SECOND
+from demo.truth import Window
+from exporters.schema import FRAMEWORKS
+from monitor.compare.ask import Comparer
+from monitor.compare.asked import NO_PRICES, Asked
+from monitor.compare.model import Cell, Comparison, Estimate, Measure, Verdict, verdict
 from tests.end_to_end.browser import chromium
-from tests.end_to_end.comparing import comparing
+from tests.end_to_end.comparing import GPU, Lived, comparing, lived
 from tests.end_to_end.test_slo_page import pale
 
 SCHEMES = ("light", "dark")
+MINUTES, SLOWNESS = 16, 4.0
+"""Steps of a model that is four times larger: as many minutes take a quarter of the time."""
+CELLS = [(framework, at_once) for framework in FRAMEWORKS for at_once in AT_ONCE]
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with comparing(tmp_path_factory.mktemp("compared")) as address:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
+    with lived(tmp_path_factory.mktemp("compared"), MINUTES, SLOWNESS) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def told(seen: Lived) -> Comparison:
+    return Comparer(seen.database, NO_PRICES).compare(Asked(seen.since, seen.until))
+
+
+@pytest.fixture(scope="module")
+def url(seen: Lived) -> Iterator[str]:
+    with comparing(seen) as address:
         yield f"{address}/compare"
 
 
@@ -38,9 +59,57 @@ def page(browser: Browser) -> Iterator[Page]:
     assert complaints == []
 
 
+def cell(told: Comparison, framework: str, at_once: int) -> Cell:
+    [found] = [c for c in told.told if (c.group.framework, c.band.at_once) == (framework, at_once)]
+    return found
+
+
+def of(cell: Cell, measure: Measure) -> Estimate:
+    found = cell.of(measure)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("at_once", AT_ONCE)
+def test_frameworks_come_in_the_order_of_the_reference(told: Comparison, at_once: int) -> None:
+    """By tokens per second; and no difference is shown that is the other way round."""
+    figures = {name: of_all[AT_ONCE.index(at_once)] for name, of_all in TOKENS_PER_SECOND.items()}
+    in_order = [cell(told, name, at_once) for name in sorted(figures, key=lambda name: figures[name], reverse=True)]
+    tokens = [of(each, Measure.TOKENS).value for each in in_order]
+    assert tokens == sorted(tokens, reverse=True)
+    assert Verdict.WORSE not in {verdict(a, b, Measure.TOKENS) for a, b in pairwise(in_order)}
+
+
+@pytest.mark.parametrize(("framework", "at_once"), CELLS)
+def test_each_number_is_what_truly_was(seen: Lived, told: Comparison, framework: str, at_once: int) -> None:
+    """Percentiles where no minute was left out: SGLang's gauges miss what one batch starts, and so some minutes."""
+    truth, engines = seen.fleet.truth, [f"{framework}-{at_once}/0"]
+    window, found = Window(seen.since, seen.until), cell(told, framework, at_once)
+    assert of(found, Measure.TOKENS).value == pytest.approx(truth.tokens_per_second(window, engines), rel=0.02)
+    assert found.minutes >= 0.8 * MINUTES
+    for measure, q in ((Measure.TTFT_P50, 0.5), (Measure.TTFT_P99, 0.99)) if found.minutes == MINUTES else ():
+        true, estimate = truth.percentile("time_to_first_token", q, window, engines), of(found, measure)
+        assert true is not None
+        assert estimate.lower is not None
+        assert estimate.upper is not None
+        assert estimate.lower <= true <= estimate.upper
+    assert found.workload.prompt_tokens == pytest.approx(512, rel=0.02)
+    assert found.workload.generation_tokens == pytest.approx(256, rel=0.02)
+
+
+@pytest.mark.parametrize(("framework", "at_once"), CELLS)
+def test_energy_is_that_of_the_servers_own_gpu(told: Comparison, framework: str, at_once: int) -> None:
+    found = cell(told, framework, at_once)
+    assert (found.group.gpu, found.group.simulated) == (GPU, True)
+    assert of(found, Measure.TOKENS_PER_GPU).value == pytest.approx(of(found, Measure.TOKENS).value, rel=1e-6)
+    assert 100 < of(found, Measure.JOULES).value * of(found, Measure.TOKENS).value < 800, "watts of an H100"
+
+
 def test_each_framework_has_a_line_at_each_concurrency_and_two_charts_show_them(page: Page, url: str) -> None:
     page.goto(url)
-    expect(page.locator("tbody tr")).to_have_count(13)
+    for framework, at_once in CELLS:
+        row = page.get_by_role("row", name=f"{at_once} {framework} (simulated)", exact=False)
+        expect(row.first).to_be_visible()
     expect(page.locator("tbody th", has_text="[guidellm]")).to_have_count(1)
     expect(page.locator("figure.chart svg").first).to_be_visible()
     expect(page.locator("figure.chart")).to_have_count(2)
@@ -63,7 +132,7 @@ def test_without_a_script_the_form_asks_and_the_page_is_whole(browser: Browser, 
     page.goto(url)
     page.get_by_label("Told apart").select_option("server")
     page.get_by_role("button", name="Show").click()
-    expect(page.locator("tbody th", has_text="n1/gpu-0:8000")).to_have_count(3)
+    expect(page.locator("tbody th", has_text="sim-1/vllm-64").first).to_be_visible()
     expect(page.locator("figure.chart svg").first).to_be_visible()
     page.locator("#definitions summary").click()
     expect(page.get_by_text("llm_time_to_first_token_seconds")).to_be_visible()

@@ -34,9 +34,9 @@ def runs(document: Document) -> Iterator[Run]:
         **{measure: _seconds(document, *of) for measure, of in _PERCENTILES.items()},
     }
     told = document.number("input_config.loadgen.concurrency")
-    running = at_once(document, requests, _seconds(document, "request_latency", "avg"), told)
+    concurrency = at_once(document, requests, _seconds(document, "request_latency", "avg"), told)
     model = document.text("input_config.endpoint.model_names.0")
-    yield Run(TOOL, running, known(measures), Workload(prompt, output), model, _began(document))
+    yield Run(TOOL, concurrency, known(measures), Workload(prompt, output), model, _began(document))
 
 
 def _seconds(document: Document, metric: str, what: str) -> float | None:

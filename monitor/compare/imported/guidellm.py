@@ -36,8 +36,8 @@ def _run(of: Document, model: str) -> Run:
         Measure.E2E_P50: _percentile(of, "request_latency", "p50"),
         Measure.E2E_P99: _percentile(of, "request_latency", "p99"),
     }
-    running = at_once(of, requests, _mean(of, "request_latency"), _mean(of, "request_concurrency"))
-    return Run(TOOL, running, known(measures), Workload(prompt, output), model, of.number("start_time"))
+    concurrency = at_once(of, requests, _mean(of, "request_latency"), _mean(of, "request_concurrency"))
+    return Run(TOOL, concurrency, known(measures), Workload(prompt, output), model, of.number("start_time"))
 
 
 def _path(metric: str, what: str) -> str:

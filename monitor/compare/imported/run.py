@@ -14,11 +14,11 @@ _NOT_KNOWN = Workload()
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`running` are requests at once, on average. `at` is when it began, in unix seconds. Who imports it may know more
-    than the file: what is "" here."""
+    """`concurrency` are requests at once, on average. `at` is when it began, in unix seconds. Who imports it may know
+    more than the file: what is "" here."""
 
     tool: str
-    running: float
+    concurrency: float
     measures: Measures
     workload: Workload = _NOT_KNOWN
     model: str = ""
@@ -29,8 +29,8 @@ class Run:
 
     @property
     def band(self) -> Band:
-        """A run in which less than one request ran at once is in the lowest."""
-        return band_of(self.running) or Band(1)
+        """A run in which there was less than one request at once is in the lowest."""
+        return band_of(self.concurrency) or Band(1)
 
 
 def at_once(document: Document, requests: float, mean_seconds: float | None, told: float | None) -> float:

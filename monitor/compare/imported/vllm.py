@@ -37,8 +37,8 @@ def runs(document: Document) -> Iterator[Run]:
         Measure.REQUESTS: requests,
         **{measure: seconds(document.number(path)) for measure, path in _PERCENTILES.items()},
     }
-    running = at_once(document, requests, _duration(document, output), document.number("max_concurrency"))
-    yield Run(TOOL, running, known(measures), Workload(prompt, output), document.text("model_id"), _began(document))
+    concurrency = at_once(document, requests, _duration(document, output), document.number("max_concurrency"))
+    yield Run(TOOL, concurrency, known(measures), Workload(prompt, output), document.text("model_id"), _began(document))
 
 
 def _duration(document: Document, output: float) -> float | None:

@@ -50,7 +50,7 @@ async def test_cells_have_their_measures_with_intervals(client: httpx.AsyncClien
     cells = {(c["framework"] or c["file"], c["at_once"]): c for c in told["cells"]}
     assert set(cells) == {("vllm", 16), ("sglang", 16), ("lmdeploy", 64), ("a.json", 16)}
     vllm = cells["vllm", 16]
-    assert (vllm["minutes"], vllm["told"], vllm["running"], vllm["gpu"]) == (59, True, 16, KIND)
+    assert (vllm["minutes"], vllm["told"], vllm["concurrency"], vllm["gpu"]) == (59, True, 16, KIND)
     assert vllm["measures"]["tokens_per_second"] == {
         "value": 750, "low": 750, "high": 750, "lower": None, "upper": None, "at_least": False,
     }  # fmt: skip

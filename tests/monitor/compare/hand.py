@@ -23,7 +23,7 @@ class Minute:
 
     at: int
     """The number of the minute."""
-    running: float = 16.0
+    at_once: float = 16.0
     prompt: float | None = 30_000.0
     generation: float | None = 15_000.0
     finished: float | None = 60.0
@@ -42,7 +42,7 @@ class Minute:
     def numbers(self) -> list[float | None]:
         gpu_seconds = None if self.gpus is None else self.gpus * self.seconds
         return [
-            1.0, self.running, self.seconds, self.prompt, self.generation, self.finished, self.aborted, self.queried,
+            1.0, self.at_once, self.seconds, self.prompt, self.generation, self.finished, self.aborted, self.queried,
             self.hit, self.joules, gpu_seconds,
         ]  # fmt: skip
 

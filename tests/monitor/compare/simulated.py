@@ -58,7 +58,6 @@ class Clerk(Silent):
     at_finish: bool
     prompt: float = 0.0
     generated: float = 0.0
-    running: float = 0.0
     ttft: list[float] = field(default_factory=list)
     e2e: list[float] = field(default_factory=list)
 
@@ -68,7 +67,6 @@ class Clerk(Silent):
             self.prompt += request.prompt_tokens
 
     def stepped(self, steps: Steps, now: float, /) -> None:
-        self.running += steps.count * steps.seconds * steps.running
         if not self.at_finish:
             self.generated += steps.generated_tokens
 
@@ -78,15 +76,15 @@ class Clerk(Silent):
             self.prompt += request.prompt_tokens
             self.generated += request.generated_tokens
 
-    def told(self) -> tuple[list[float], list[float], list[float]]:
+    def told(self, at_once: int) -> tuple[list[float], list[float], list[float]]:
         """Numbers of a row, and latencies; from here on it counts anew."""
         unknown = float("nan")
         finished = float(len(self.e2e))
         numbers = [
-            1.0, self.running / MINUTE, MINUTE, self.prompt, self.generated, finished, 0.0, *[unknown] * 3, MINUTE,
+            1.0, float(at_once), MINUTE, self.prompt, self.generated, finished, 0.0, *[unknown] * 3, MINUTE,
         ]  # fmt: skip
         told = numbers, self.ttft, self.e2e
-        self.prompt = self.generated = self.running = 0.0
+        self.prompt = self.generated = 0.0
         self.ttft, self.e2e = [], []
         return told
 
@@ -110,11 +108,11 @@ def live(framework: str, at_once: int, seed: int, minutes: int, slower: float = 
     engine.observe(loop)
     loop.start(0.0, over=3.75 * slower)
     engine.advance(WARM_UP * MINUTE)
-    clerk.told()
+    clerk.told(at_once)
     told = []
     for minute in range(minutes):
         engine.advance((WARM_UP + minute + 1) * MINUTE)
-        told.append(clerk.told())
+        told.append(clerk.told(at_once))
     return Life(framework, at_once, np.array([n for n, *_ in told]), [t for _, t, _ in told], [e for *_, e in told])
 
 

@@ -27,6 +27,7 @@ class Engine:
     role: str = "unified"
     version: str = "0.32.0"
     running: float = 16.0
+    waiting: float | None = None
     prompt: float = 30_000.0
     generation: float = 15_000.0
     ttft: Sequence[float] = (10, 40, 9, 1, 0)
@@ -47,6 +48,8 @@ class Engine:
     def minute(self, start: int) -> Minute:
         row = Minute(4, start + 1, start + MINUTE, self.covered, 60.0)
         row.gauges[("llm_requests_running", "")] = Mean(self.running * 4, 4, self.running)
+        if self.waiting is not None:
+            row.gauges[("llm_requests_waiting", "")] = Mean(self.waiting * 4, 4, self.waiting)
         row.counters = {
             ("llm_prompt_tokens_total", ""): self.prompt,
             ("llm_generation_tokens_total", ""): self.generation,

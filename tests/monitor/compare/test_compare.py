@@ -37,7 +37,7 @@ def hour(**more: object) -> list[Minute]:
 
 def test_a_cell_tells_what_its_minutes_add_up_to() -> None:
     cell = only(told(Life(hour())))
-    assert (cell.band, cell.minutes, cell.running) == (Band(16), 60, 16)
+    assert (cell.band, cell.minutes, cell.concurrency) == (Band(16), 60, 16)
     by_hand = {
         Measure.TOKENS: 45_000 / 60,
         Measure.OUTPUT_TOKENS: 15_000 / 60,
@@ -87,7 +87,8 @@ def test_histograms_with_other_bounds_are_merged_into_one_percentile() -> None:
 
 
 def test_bands_are_told_apart_and_idle_minutes_left_out() -> None:
-    minutes = [Minute(n, running=16 if n < 20 else 64) for n in range(40)] + [Minute(n, running=0.2) for n in (40, 41)]
+    minutes = [Minute(n, at_once=16 if n < 20 else 64) for n in range(41) if n != 20]
+    minutes += [Minute(n, at_once=0.2) for n in (50, 51)]
     found = told(Life(minutes))
     assert [(cell.band.at_once, cell.minutes) for cell in found.cells] == [(16, 20), (64, 20)]
     assert found.left.idle == 2
@@ -180,19 +181,27 @@ FINISHING = {"framework": "tensorrt_llm", "frontend": "trtllm_serve"}
 
 
 def test_servers_whose_tokens_count_at_finish_are_taken_in_long_windows_of_steady_load() -> None:
-    """Requests of up to 60 s ask for windows of 3 minutes: of 3 + 2 + 7 minutes the two are too short."""
-    bands = [16] * 3 + [64] * 2 + [16] * 7
-    minutes = [Minute(n, running=running, e2e=(0, 0, 0, 60, 0)) for n, running in enumerate(bands)]
+    """Requests of up to 60 s ask for windows of 3 minutes. Of 2 minutes, a gap, 2 and a gap the rest is long enough."""
+    minutes = [Minute(n, e2e=(0, 0, 0, 60, 0)) for n in (0, 1, 3, 4, *range(6, 16))]
     found = told(Life(minutes, **FINISHING))  # type: ignore[arg-type]
     assert [(cell.band.at_once, cell.minutes) for cell in found.cells] == [(16, 10)]
-    assert found.left.unsteady == 2
+    assert found.left.unsteady == 4
     assert any("windows of 3" in note for note in found.notes)
 
 
-def test_a_gap_ends_a_window() -> None:
-    minutes = [Minute(n, e2e=(0, 0, 0, 60, 0)) for n in (0, 1, 3, 4, *range(6, 16))]
-    found = told(Life(minutes, **FINISHING))  # type: ignore[arg-type]
-    assert (only(found).minutes, found.left.unsteady) == (10, 4)
+def test_minutes_at_which_the_load_jumps_are_left_out() -> None:
+    """From 16 to 64: with those beside them the last of 16 is 32, and the first of 64 is 48, which is near 64."""
+    minutes = [Minute(n, at_once=16 if n < 20 else 64) for n in range(40)]
+    found = told(Life(minutes))
+    assert [(cell.band.at_once, cell.minutes) for cell in found.cells] == [(16, 19), (64, 20)]
+    assert found.left.unsteady == 1
+
+
+def test_a_minute_whose_gauge_was_read_at_an_odd_moment_is_left_out() -> None:
+    minutes = [Minute(n, at_once=5 if n == 30 else 16) for n in range(60)]
+    found = told(Life(minutes))
+    assert [(cell.band.at_once, cell.minutes) for cell in found.cells] == [(16, 59)]
+    assert found.left.unsteady == 1
 
 
 def test_where_durations_are_not_measured_the_requests_at_once_tell_them() -> None:

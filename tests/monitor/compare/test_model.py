@@ -14,12 +14,12 @@ def cell(measure: Measure, estimate: Estimate) -> Cell:
 
 
 @pytest.mark.parametrize(
-    ("running", "at_once"), [(0.71, 1), (1.0, 1), (1.42, 2), (16, 16), (22.6, 16), (22.7, 32), (64, 64), (128, 128)]
+    ("requests", "at_once"), [(0.71, 1), (1.0, 1), (1.42, 2), (16, 16), (22.6, 16), (22.7, 32), (64, 64), (128, 128)]
 )
-def test_bands_are_powers_of_two_and_reach_to_the_root_of_two(running: float, at_once: int) -> None:
-    band = band_of(running)
+def test_bands_are_powers_of_two_and_reach_to_the_root_of_two(requests: float, at_once: int) -> None:
+    band = band_of(requests)
     assert band == Band(at_once)
-    assert Band(at_once).low <= running < Band(at_once).high
+    assert Band(at_once).low <= requests < Band(at_once).high
 
 
 def test_bands_meet_where_one_ends() -> None:
@@ -27,9 +27,9 @@ def test_bands_meet_where_one_ends() -> None:
     assert band_of(Band(32).low) == Band(32)
 
 
-@pytest.mark.parametrize("running", [0.0, 0.1, 0.7])
-def test_a_server_that_is_as_good_as_idle_is_in_no_band(running: float) -> None:
-    assert band_of(running) is None
+@pytest.mark.parametrize("requests", [0.0, 0.1, 0.7])
+def test_a_server_that_is_as_good_as_idle_is_in_no_band(requests: float) -> None:
+    assert band_of(requests) is None
 
 
 def test_more_tokens_and_less_latency_are_better() -> None:

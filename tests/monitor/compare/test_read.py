@@ -29,7 +29,7 @@ def test_engines_of_a_server_are_added_up_minute_by_minute(database: Database, s
     seen = observed(database, ASKED)
     assert seen.servers == (Server("n1", "s1", "vllm", "llama", "unified", "vllm"),)
     assert seen.rows.start.tolist() == [START, START + MINUTE, START + 2 * MINUTE]
-    assert seen.rows.running.tolist() == [32, 32, 32]
+    assert seen.rows.at_once.tolist() == [32, 32, 32]
     assert seen.rows.number(Number.PROMPT).tolist() == [40_000] * 3
     assert seen.rows.number(Number.SECONDS).tolist() == [60] * 3
     assert seen.rows.number(Number.FINISHED).tolist() == [120] * 3
@@ -45,6 +45,11 @@ def test_roles_and_models_of_one_server_are_servers_of_their_own(database: Datab
     assert [(s.model, s.role) for s in observed(database, ASKED).servers] == [
         ("llama", "prefill"), ("llama", "unified"), ("qwen", "unified"),
     ]  # fmt: skip
+
+
+def test_requests_that_wait_count_with_those_that_run(database: Database, store: Store) -> None:
+    write(store, [window(0, Engine(waiting=10.0), Engine("s2"))])
+    assert observed(database, ASKED).rows.at_once.tolist() == [26, 16], "where none is known to wait, those that run"
 
 
 def test_simulated_servers_are_known_by_their_label(database: Database, store: Store) -> None:

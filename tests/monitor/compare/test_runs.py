@@ -42,7 +42,7 @@ def test_an_imported_run_is_a_cell_with_tool_and_file(runs: Runs) -> None:
     group = cell.group
     assert (group.framework, group.model, group.version, group.gpu) == ("sglang", "llama", "0.5.23", "NVIDIA H100")
     assert (group.tool, group.file, group.is_imported) == ("guidellm", "rate-25.json", True)
-    assert (cell.band, cell.running, cell.minutes, cell.is_told) == (Band(64), 60.0, 0, True)
+    assert (cell.band, cell.concurrency, cell.minutes, cell.is_told) == (Band(64), 60.0, 0, True)
     assert {measure: estimate.value for measure, estimate in cell.measures.items()} == dict(RUN.measures)
     assert cell.workload == Workload(512, 256)
     assert all(estimate.low is None for estimate in cell.measures.values())

@@ -29,7 +29,7 @@ def hour(**more: object) -> list[Minute]:
 def told() -> Comparison:
     vllm = Life(hour())
     sglang = Life(hour(prompt=36_000.0, joules=None), "sglang", frontend="sglang", server="s2")
-    few = Life([Minute(n, running=64) for n in range(3)], "lmdeploy", frontend="lmdeploy", server="s3")
+    few = Life([Minute(n, at_once=64) for n in range(3)], "lmdeploy", frontend="lmdeploy", server="s3")
     return compare(observed(vllm, sglang, few), ASKED, PRICES, [RUN])
 
 
@@ -86,7 +86,7 @@ def test_an_empty_comparison_says_that_there_is_nothing() -> None:
 def test_csv_has_all_numbers_in_full() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(told()))))
     vllm = next(row for row in rows if row["framework"] == "vllm" and not row["tool"])
-    assert (vllm["at_once"], vllm["minutes"], vllm["running"]) == ("16", "60", "16.0")
+    assert (vllm["at_once"], vllm["minutes"], vllm["concurrency"]) == ("16", "60", "16.0")
     assert float(vllm["tokens_per_second"]) == 750
     assert (float(vllm["ttft_p99_seconds_low"]), float(vllm["ttft_p99_seconds_high"])) == (1, 2)
     assert vllm["itl_p99_seconds"] == ""

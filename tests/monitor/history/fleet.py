@@ -76,7 +76,7 @@ def write(store: Store, windows: Iterable[Window]) -> None:
 def load_test(imported_at: float) -> dict[str, Any]:
     """The row of a run that somebody handed in."""
     texts = {"tool": "guidellm", "file": "a.json", "framework": "vllm", "version": "", "model": "m-a", "gpu": ""}
-    return {"digest": f"{imported_at}", "number": 0, "imported_at": imported_at, "running": 16.0, **texts} | {
+    return {"digest": f"{imported_at}", "number": 0, "imported_at": imported_at, "concurrency": 16.0, **texts} | {
         "measures": {"tokens_per_second": 11_200.5},
         "workload": {"prompt_tokens": None},
     }

@@ -66,7 +66,7 @@ def test_a_curve_has_the_colour_of_its_framework(section: Section) -> None:
     assert entries["vllm"] != entries["sglang"]
 
 
-def test_a_dot_stands_where_so_many_ran_with_its_interval(section: Section) -> None:
+def test_a_dot_stands_where_so_many_were_there_with_its_interval(section: Section) -> None:
     [dot] = chart_of(section, FIRST_TOKENS, with_reference=False).groups[0].pairs
     assert (dot.x, dot.lower, dot.upper, dot.text) == (16, 1, 2, "60 minutes")
 

@@ -42,15 +42,15 @@ def test_the_same_load_test_reads_the_same_by_each_tool(document: Any) -> None:
 
 
 def test_concurrency_is_requests_per_second_times_their_mean_duration() -> None:
-    assert read(VLLM)[0].running == pytest.approx(25 * (0.4 + 255 * 0.008))
-    assert read({**VLLM, "mean_e2el_ms": 2560.0})[0].running == pytest.approx(64)
-    assert read(GUIDELLM)[0].running == pytest.approx(16)
-    assert read(AIPERF)[0].running == pytest.approx(64)
+    assert read(VLLM)[0].concurrency == pytest.approx(25 * (0.4 + 255 * 0.008))
+    assert read({**VLLM, "mean_e2el_ms": 2560.0})[0].concurrency == pytest.approx(64)
+    assert read(GUIDELLM)[0].concurrency == pytest.approx(16)
+    assert read(AIPERF)[0].concurrency == pytest.approx(64)
 
 
 def test_without_durations_concurrency_is_as_the_test_was_told() -> None:
     untimed = {name: value for name, value in VLLM.items() if "tpot" not in name}
-    assert read(untimed)[0].running == 64
+    assert read(untimed)[0].concurrency == 64
     assert "at once" in refused({**untimed, "max_concurrency": None})
 
 
@@ -82,7 +82,7 @@ def test_a_benchmark_that_completed_nothing_is_no_run() -> None:
 
 @pytest.mark.parametrize("between", ["", "\n", "\n\n  "])
 def test_appended_results_of_vllm_are_runs_after_each_other(between: str) -> None:
-    assert [run.running for run in read(VLLM, {**VLLM, "mean_e2el_ms": 2560.0}, between=between)] == [
+    assert [run.concurrency for run in read(VLLM, {**VLLM, "mean_e2el_ms": 2560.0}, between=between)] == [
         pytest.approx(61), pytest.approx(64),
     ]  # fmt: skip
 
