@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -72,51 +72,91 @@ def create_app(  # noqa: PLR0913 (a monitor's parts)
     `sidecars` are those that a Prometheus is to scrape; `prices` are what a comparison counts with.
     """
     inner = None if sidecar is None else sidecar_app.create_app(sidecar)
-    artist = Artist()
+    parts = _Parts(fleet, history, recorder, alerts, watch, prices, clock)
     running = [part.run for part in (recorder, alerts, watch) if part is not None]
-    lifespan = _lifespan(artist, inner, running)
+    lifespan = _lifespan(parts.artist, inner, running)
     app = FastAPI(title="inferwatch", version=product_version(), lifespan=lifespan, docs_url=None, redoc_url=None)
     problems.install(app)
-    source_problems = dict if recorder is None else recorder.source_problems
-    app.include_router(api_router(fleet, history, clock))
-    unread = frozenset if recorder is None else recorder.unread
-    app.include_router(sources_router(() if recorder is None else recorder.sources, source_problems, unread))
-    app.include_router(discovery_router(sidecars))
-    comparer = Comparer(history.engine, prices)
-    app.include_router(compare_router(comparer, clock))
-    if alerts is not None:
-        app.include_router(alerts_router(alerts, clock))
-    if watch is not None:
-        app.include_router(slos_router(lambda: watch.told))
-    adviser = Adviser(history, lambda: () if watch is None else watch.told.slos, fleet)
-    app.include_router(advice_router(adviser, clock))
+    _add_api(app, parts, sidecars)
     own = partial(_own_metrics, recorder, alerts, watch, node or socket.gethostname(), build_info=sidecar is None)
     _add_own(app, own, sidecar)
     app.router.routes.extend(_of_sidecar(() if inner is None else inner.routes))
-    named = PAGES if alerts is not None and watch is not None else OF_HISTORY
-    pages = Pages.of(named, lambda: any(row.simulated for row in fleet.rows(clock())))
-    history_problems = partial(_history_problems, recorder, alerts, watch)
-    judged = None
-    if alerts is not None and watch is not None:
-        judged = Judged(
-            lambda: watch.told, alerts, lambda: [*history_problems(), *source_problems().values()], clock, pages
-        )
-        app.include_router(judged_router(judged))
-    page = page_router(
-        fleet,
-        history,
-        clock=clock,
-        looked_for=looked_for,
-        debug_path=None if inner is None else "/debug",
-        beside=Beside(history_problems, source_problems, None if judged is None else judged.standing),
-        pages=pages,
-    )
-    app.include_router(page)
-    app.include_router(explorer_router(Explorer(history, artist, clock, pages)))
-    app.include_router(compare_page_router(ComparePage(comparer, artist, clock, pages)))
-    app.include_router(advice_page_router(AdvicePage(adviser, clock, pages)))
+    _add_pages(app, parts, looked_for, debug_path=None if inner is None else "/debug")
     app.add_middleware(AnswersHead)
     return app
+
+
+class _Parts:
+    """What the addresses are about."""
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        history: History,
+        recorder: Recorder | None,
+        alerts: AlertHistory | None,
+        watch: Watch | None,
+        prices: Prices,
+        clock: Callable[[], float],
+    ) -> None:
+        self.fleet, self.history, self.clock = fleet, history, clock
+        self.recorder, self.alerts, self.watch = recorder, alerts, watch
+        self.comparer = Comparer(history.engine, prices)
+        self.adviser = Adviser(history, lambda: () if watch is None else watch.told.slos, fleet)
+        self.artist = Artist()
+
+    def history_problems(self) -> list[str]:
+        parts = (self.recorder, self.alerts, self.watch)
+        return [problem for part in parts if part for problem in part.history_problems()]
+
+    def source_problems(self) -> Mapping[str, str]:
+        return {} if self.recorder is None else self.recorder.source_problems()
+
+    def problems(self) -> list[str]:
+        return [*self.history_problems(), *self.source_problems().values()]
+
+    def is_simulated(self) -> bool:
+        return any(row.simulated for row in self.fleet.rows(self.clock()))
+
+
+def _add_api(app: FastAPI, of: _Parts, sidecars: Sequence[str]) -> None:
+    app.include_router(api_router(of.fleet, of.history, of.clock))
+    unread = frozenset if of.recorder is None else of.recorder.unread
+    app.include_router(sources_router(() if of.recorder is None else of.recorder.sources, of.source_problems, unread))
+    app.include_router(discovery_router(sidecars))
+    app.include_router(compare_router(of.comparer, of.clock))
+    app.include_router(advice_router(of.adviser, of.clock))
+    if of.alerts is not None:
+        app.include_router(alerts_router(of.alerts, of.clock))
+    if (watch := of.watch) is not None:
+        app.include_router(slos_router(lambda: watch.told))
+
+
+def _add_pages(app: FastAPI, of: _Parts, looked_for: Sequence[str], debug_path: str | None) -> None:
+    judging = None if of.alerts is None or of.watch is None else (of.alerts, of.watch)
+    pages = Pages.of(OF_HISTORY if judging is None else PAGES, of.is_simulated)
+    judged = None if judging is None else _judged(of, *judging, pages)
+    beside = Beside(of.history_problems, of.source_problems, None if judged is None else judged.standing)
+    app.include_router(
+        page_router(
+            of.fleet,
+            of.history,
+            clock=of.clock,
+            looked_for=looked_for,
+            debug_path=debug_path,
+            beside=beside,
+            pages=pages,
+        )
+    )
+    if judged is not None:
+        app.include_router(judged_router(judged))
+    app.include_router(explorer_router(Explorer(of.history, of.artist, of.clock, pages)))
+    app.include_router(compare_page_router(ComparePage(of.comparer, of.artist, of.clock, pages)))
+    app.include_router(advice_page_router(AdvicePage(of.adviser, of.clock, pages)))
+
+
+def _judged(of: _Parts, alerts: AlertHistory, watch: Watch, pages: Pages) -> Judged:
+    return Judged(lambda: watch.told, alerts, of.problems, of.clock, pages)
 
 
 def _lifespan(
@@ -133,10 +173,6 @@ def _lifespan(
             yield
 
     return lifespan
-
-
-def _history_problems(*parts: Recorder | AlertHistory | Watch | None) -> list[str]:
-    return [problem for part in parts if part for problem in part.history_problems()]
 
 
 @asynccontextmanager
