@@ -53,6 +53,7 @@ class Lived:
     fleet: Fleet
     since: int
     until: int
+    slowness: float
 
 
 def specs(slowness: float) -> list[Spec]:
@@ -73,7 +74,7 @@ def lived(folder: Path, minutes: int, slowness: float = 1.0) -> Iterator[Lived]:
     since, until = START + WARM_UP, START + WARM_UP + minutes * MINUTE
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(START)) as runner:
         fleet = runner.run(_live(Store(database), specs(slowness), until))
-    yield Lived(database, fleet, since, until)
+    yield Lived(database, fleet, since, until, slowness)
     database.dispose()
 
 
@@ -115,7 +116,7 @@ def _config(servers: list[Spec]) -> Config:
 @contextmanager
 def comparing(seen: Lived) -> Iterator[str]:
     """Yields the URL of its page. There is a load test beside."""
-    measures = {Measure.TOKENS: 5_000.0, Measure.TTFT_P99: 1.1}
+    measures = {Measure.TOKENS: 18_800.0 / seen.slowness, Measure.TTFT_P99: 1.1}
     run = Run("guidellm", 60.0, measures, Workload(512, 256), MODEL, framework="vllm", gpu=GPU)
     Runs(seen.database).add("rate-25.json", b"", [run])
     prices = Prices(of_any=2.9, currency="EUR")
