@@ -95,7 +95,7 @@ def _best(criteria: Sequence[Criterion], of: Traits) -> str:
 def _of_workload(of: Traits) -> Iterator[Sentence]:
     hits = None if of.hit_ratio is None else of.hit_ratio * 100
     for what, value, unit in (
-        ("Requests that run at once at a server, median", of.at_once, ""),
+        ("Requests under way at once at a server, median", of.at_once, ""),
         ("Length of prompts, median", of.prompt_tokens, " tokens"),
         ("Length of answers, median", of.generation_tokens, " tokens"),
         ("Prompt tokens found in the prefix cache", hits, " %"),

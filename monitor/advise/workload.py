@@ -14,6 +14,7 @@ from monitor.advise.world import (
     PROMPT_P50,
     QUERIED,
     RUNNING,
+    WAITING,
     Server,
     World,
 )
@@ -24,8 +25,8 @@ _NOT_QUANTISED = {"", "none", "None", "null"}
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """None is not known. `at_once` is the median of requests running at one server while it ran any; lengths are
-    medians in tokens."""
+    """None is not known. `at_once` is the median of requests under way at one server, those that wait included as in
+    bands of the comparison, while it ran any. Lengths are medians in tokens."""
 
     model: str
     frameworks: tuple[str, ...]
@@ -45,18 +46,23 @@ def traits(world: World) -> list[Traits]:
 
 
 def _of(model: str, servers: Sequence[Server]) -> Traits:
-    running = [v for s in servers for start in s.of(RUNNING) if (v := s.live(RUNNING, start)) is not None and v >= 1]
+    under_way = [many for server in servers for start in server.of(RUNNING) if (many := _under_way(server, start))]
     return Traits(
         model=model,
         frameworks=tuple(sorted({server.framework for server in servers})),
         servers=len(servers),
-        at_once=median(running) if running else None,
+        at_once=_middle(under_way),
         prompt_tokens=_middle(point.value for s in servers for point in s.of(PROMPT_P50).values()),
         generation_tokens=_middle(point.value for s in servers for point in s.of(GENERATION_P50).values()),
         hit_ratio=_hit_ratio(servers),
         adapters=max((most for s in servers if (most := s.highest(ADAPTERS)) is not None), default=None),
         quantisation=", ".join(sorted({s.facts.get("quantization", "") for s in servers} - _NOT_QUANTISED)),
     )
+
+
+def _under_way(server: Server, start: int) -> float | None:
+    running = server.live(RUNNING, start)
+    return None if running is None or running < 1 else running + (server.live(WAITING, start) or 0.0)
 
 
 def _middle(values: Iterable[float]) -> float | None:

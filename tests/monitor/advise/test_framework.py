@@ -7,7 +7,7 @@ from monitor.advise.framework import Basis, Choice, choose
 from monitor.advise.matrix import MOST, STARS, Criterion
 from monitor.advise.model import Asked
 from monitor.advise.workload import Traits, traits
-from monitor.advise.world import ADAPTERS, GENERATION_P50, HIT, PROMPT_P50, QUERIED, RUNNING
+from monitor.advise.world import ADAPTERS, GENERATION_P50, HIT, PROMPT_P50, QUERIED, RUNNING, WAITING
 from monitor.compare.model import Band, Cell, Comparison, Estimate, Group, Measure, Workload
 from tests.monitor.advise.hand import OFTEN_IDLE, VLLM, Values, server, world
 
@@ -40,7 +40,13 @@ def test_the_matrix_has_a_row_for_every_criterion_and_framework() -> None:
 
 
 def test_traits_are_told_from_the_history() -> None:
-    given: dict[Asked, Values] = {RUNNING: OFTEN_IDLE, PROMPT_P50: 500.0, GENERATION_P50: 250.0, ADAPTERS: 3.0}
+    given: dict[Asked, Values] = {
+        RUNNING: OFTEN_IDLE,
+        WAITING: 0.0,
+        PROMPT_P50: 500.0,
+        GENERATION_P50: 250.0,
+        ADAPTERS: 3.0,
+    }
     (told,) = traits(world(server(given), server({QUERIED: 100_000.0, HIT: 20_000.0, **given}, name="s2")))
     assert told == Traits(
         model="m",
@@ -58,6 +64,11 @@ def test_traits_are_told_from_the_history() -> None:
     assert traits(both)[0].quantisation == "fp8"
 
 
+def test_requests_that_wait_are_under_way_too() -> None:
+    (told,) = traits(world(server({RUNNING: 48.0, WAITING: 16.0})))
+    assert told.at_once == 64.0
+
+
 def test_without_measurements_the_article_decides_and_is_named() -> None:
     told = choose(BUSY, None)
     assert (told.first, told.basis) == ("tensorrt_llm", Basis.REFERENCE)
@@ -65,7 +76,7 @@ def test_without_measurements_the_article_decides_and_is_named() -> None:
     assert texts(told, Basis.REFERENCE)[0] == (
         "For throughput the article gives, of 5 stars: TensorRT-LLM 5, SGLang 4, LMDeploy 4, vLLM 3."
     )
-    assert texts(told, Basis.SEEN)[0] == "Requests that run at once at a server, median: 64."
+    assert texts(told, Basis.SEEN)[0] == "Requests under way at once at a server, median: 64."
     assert "Two frameworks were not measured side by side" in texts(told, Basis.NOTHING)[-1]
 
 
