@@ -87,13 +87,18 @@ def _from_sqlite(engine: Engine, partial: Path, progress: Progress) -> None:
 
 
 def _from_postgres(engine: Engine, partial: Path, made_by: str, progress: Progress) -> None:
-    """By the tables of the revision that the history is at, so that no migration is needed for a backup."""
+    """By the tables of the revision that the history is at, so that no migration is needed for a backup.
+
+    Days that are dropped are gone for older snapshots as well: so all are held before the snapshot is taken.
+    """
     target_engine = open_database(sqlite_url(partial))
     snapshot = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     try:
         with for_writing(target_engine).begin() as target, snapshot.connect() as source:
             command.upgrade(alembic_config(target), made_by)
-            for table in contents(_reflected(target)):
+            held = contents(_reflected(target))
+            source.exec_driver_sql(f"LOCK TABLE {', '.join(table.name for table in held)} IN ACCESS SHARE MODE")
+            for table in held:
                 copy_rows(source, target, table, progress)
     finally:
         target_engine.dispose()

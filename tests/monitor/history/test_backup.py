@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from alembic import command
 from sqlalchemy import Engine, func, insert, select
+from sqlalchemy.exc import OperationalError
 
 from monitor.history import backup as module
 from monitor.history import tables
@@ -24,6 +25,7 @@ from monitor.history.database import (
 )
 from monitor.history.lease import SCRAPED, Lease
 from monitor.history.minutes import Event, Window
+from monitor.history.partitions import partition_of
 from monitor.history.restore import RestoreError, restore
 from monitor.history.rollup import roll_up
 from monitor.history.store import Batch, Store
@@ -151,6 +153,29 @@ def test_a_backup_is_of_one_moment_though_others_write_meanwhile(
     with sqlite_database_at(tmp_path / "b") as copy:
         assert everything(copy) == before | {"leases": []}
     assert len(everything(filled)["target_minute"]) == len(before["target_minute"]) + min(len(told), 19)
+
+
+def test_days_that_are_too_old_stay_until_the_backup_has_them(postgres_database: Engine, tmp_path: Path) -> None:
+    """Dropped they would be gone for the backup's snapshot as well, which says that they are whole."""
+    write(Store(postgres_database), [server_minute(START), server_minute(START + DAY)])
+    before = everything(postgres_database)
+    elsewhere = open_database(postgres_database.url.render_as_string(hide_password=False))
+
+    def drop() -> None:
+        with elsewhere.begin() as connection:
+            connection.exec_driver_sql("SET LOCAL lock_timeout = '10ms'")
+            connection.exec_driver_sql(f"DROP TABLE {partition_of(tables.target_minute, START).name}")
+
+    def drop_meanwhile(_: str) -> None:
+        with pytest.raises(OperationalError, match="lock timeout"):
+            drop()
+
+    back_up(postgres_database, tmp_path / "b", drop_meanwhile)
+    with sqlite_database_at(tmp_path / "b") as copy:
+        assert everything(copy) == before
+    drop()
+    elsewhere.dispose()
+    assert len(everything(postgres_database)["target_minute"]) == 1
 
 
 @contextmanager
