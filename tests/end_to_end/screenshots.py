@@ -12,6 +12,7 @@ from tests.end_to_end.browser import chromium, monitoring
 from tests.end_to_end.comparing import comparing, lived
 from tests.end_to_end.judged import judged
 from tests.end_to_end.processes import ROOT
+from tests.end_to_end.test_advice_page import WORLDS, shown
 from tests.monitor.page.fleet_data import FLEET
 
 SHOWN = [server for server in FLEET if server.server != "small"]
@@ -29,6 +30,7 @@ OF_JUDGED: Pictures = {
 }
 OF_COMPARED_MINUTES = 16
 OF_COMPARED: Pictures = {"compare.png": ("/compare?reference=1", "light", (1280, 1220))}
+OF_ADVICE: Pictures = {"advice.png": ("/advice?since=2h", "light", (1280, 1160))}
 
 
 def main(folder: Path) -> None:
@@ -40,6 +42,8 @@ def main(folder: Path) -> None:
             take(browser, monitor_of_judged.url, OF_JUDGED, folder)
         with lived(Path(state), OF_COMPARED_MINUTES) as seen, comparing(seen) as url:
             take(browser, url, OF_COMPARED, folder)
+        with shown(Path(state) / "advice", WORLDS["full"]) as url_of_advice:
+            take(browser, url_of_advice, OF_ADVICE, folder)
 
 
 def take(browser: Browser, url: str, pictures: Pictures, folder: Path) -> None:

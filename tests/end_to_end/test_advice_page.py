@@ -28,21 +28,23 @@ SPEC = "version: 1\nslos:\n  - {name: fast, objective: 98%, indicator: {latency:
 COUNTS = {"llm_time_to_first_token_seconds": (590.0, 0.0, 10.0, 0.0)}
 
 
-def fleet(name: str) -> Rows:
+def fleet(name: str, model: str) -> Rows:
     """One that preempts, one of another framework, and one without metrics."""
     sglang = {"frontend": "sglang", "version": "0.5.23", "prefix_caching": "true"}
     return {
-        **dict([process(name, gpus="GPU-1 H100"), process("b"), process("c", available=0.0), gpu("GPU-1", 2.0**36)]),
-        engine(name, model=f"model {name}"): minute(
+        **dict(
+            [process(name, gpus="GPU-1 H100"), process("chat-b"), process("code", available=0.0), gpu("GPU-1", 2.0**36)]
+        ),
+        engine(name, model=model): minute(
             {"llm_preemptions_total": 9.0, "llm_kv_cache_utilization_ratio": 0.97}, counts=COUNTS
         ),
-        engine("b", framework="sglang", model=f"model {name}"): minute(info=sglang),
+        engine("chat-b", framework="sglang", model=model): minute(info=sglang),
     }
 
 
 WORLDS: Mapping[str, Rows] = {
-    "full": fleet("gpu-1:8000"),
-    "hostile": fleet(HOSTILE),
+    "full": fleet("chat-a", "Qwen2.5-7B-Instruct"),
+    "hostile": fleet(HOSTILE, f"model {HOSTILE}"),
     "well": {**dict([process()]), engine(): minute()},
     "empty": {},
 }
@@ -110,10 +112,10 @@ def test_a_number_leads_to_the_question_that_shows_it(worlds: dict[str, str], pa
 def test_the_form_asks_for_one_server(worlds: dict[str, str], page: Page) -> None:
     page.goto(worlds["full"] + "/advice?since=2h")
     assert page.locator("#findings ~ article").count() == 3
-    page.get_by_label("Server").fill("c")
+    page.get_by_label("Server").fill("code")
     page.get_by_role("button", name="Show").click()
     titles = page.locator("#findings ~ article h3").all_inner_texts()
-    assert [" ".join(title.split()) for title in titles] == ["Metrics flags missing n1/c"]
+    assert [" ".join(title.split()) for title in titles] == ["Metrics flags missing n1/code"]
 
 
 def test_it_is_read_without_a_script(browser: Browser, worlds: dict[str, str]) -> None:
