@@ -35,7 +35,7 @@ class Burn:
 class Status:
     """Of one group at `at`, unix seconds. `left` is the share of the budget that is left, below 0 if overspent.
 
-    `left_certain` is the same of what is certainly bad: the true one lies between. `exhausted_in` is in seconds, None
+    `left_certain` is the same of what is certainly bad: the most that can be left. `exhausted_in` is in seconds, None
     where the budget lasts.
     """
 
