@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from monitor.evaluate.daily import BudgetError, Daily, definition
 from monitor.evaluate.objectives import Objectives
 from monitor.evaluate.report import Period, period, report
 from monitor.history import tables
-from monitor.history.database import for_writing
+from monitor.history.database import for_writing, open_database
 from monitor.history.lease import Lease
 from monitor.history.minutes import Minute, Window
 from monitor.history.retention import Retention, forget
@@ -304,6 +305,28 @@ def test_the_monitor_that_keeps_the_history_up_counts_and_no_other(database: Eng
     upkeep.turn(LATE)
     assert told(database, "good") == [(0, 24)]
     upkeep.stop()
+
+
+def test_two_that_count_the_same_days_at_once_count_them_once(postgres_database: Engine) -> None:
+    """As where a monitor that lost the lease is not done yet."""
+    write(postgres_database, [window for day in range(4) for window in ends(day, stop=9, error=1)])
+    while roll_up(postgres_database, LATE):
+        pass
+    others = [open_database(postgres_database.url.render_as_string(hide_password=False)) for _ in range(2)]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda other: Daily(other, InForce(available())).turn(never), others))
+    for other in others:
+        other.dispose()
+    assert told(postgres_database, "good", "bad") == [(day, 216, 24) for day in range(4)]
+    assert due(postgres_database) == []
+
+
+def test_what_no_request_was_judged_of_has_no_share_and_no_budget(database: Engine) -> None:
+    write(database, ends(0, stop=0))
+    counted(database, available())
+    assert told(database, "judged", "bad_ratio", "bad_ratio_certain") == [(0, 0, None, None)]
+    for view in ("budget_window_view", "budget_month_view"):
+        assert [(row["budget_left"], row["budget_left_certain"]) for row in rows(database, view)] == [(None, None)]
 
 
 def test_budgets_are_kept_as_long_as_days(database: Engine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -155,3 +156,19 @@ def test_a_month_is_one_of_the_calendar_up_to_the_last_day_that_was_judged(datab
     assert (december["minutes"], december["minutes_unknown"]) == (10 * 1440, 7 * 1440)
     assert (december["judged"], december["failed"]) == (300, 3)
     assert december["budget_left"] == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/New_York"])
+def test_months_are_those_of_utc_wherever_somebody_asks_from(database: Engine, zone: str) -> None:
+    leap = int(datetime(2028, 2, 29, tzinfo=UTC).timestamp())
+    objective(database, until=leap + 2 * DAY)
+    for number in (0, 1):
+        day(database, (leap - START) // DAY + number, good=1)
+    with database.connect() as connection:
+        if database.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SET TIME ZONE '{zone}'")
+        found = connection.exec_driver_sql("SELECT month, start, minutes FROM budget_month_view ORDER BY start").all()
+    assert [tuple(row) for row in found] == [
+        ("2028-02", leap - 28 * DAY, 29 * 1440),
+        ("2028-03", leap + DAY, 1440),
+    ]
