@@ -92,7 +92,8 @@ _MONTHS = Table(
 )
 _NEWEST = Table(
     title="Budgets at the end of the newest day",
-    description=f"Over each objective's own window; the least that is left comes first. {_NEEDS}",
+    description="Over each objective's own window; the least that is left comes first. A group of which nothing was "
+    f"known on that day is not among them: look at the months. {_NEEDS}",
     queries=(
         sql.table(
             f"SELECT {_NAMED}\n{_of('window')} AND start = (SELECT max(start) {_of('day')})\n"
