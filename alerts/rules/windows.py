@@ -33,25 +33,36 @@ def sum_rules(scope: Scope, kinds: Iterable[str], found: Iterable[int]) -> list[
 
 def ratio_rule(scope: Scope, kind: str, seconds: int) -> Recording:
     """The share of what is bad; minutes of an outage weigh like average ones. Absent where nothing was judged."""
-    requests = promql.binary(count_over(scope, "total", seconds), ">", "0")
-    ratio = promql.binary(count_over(scope, kind, seconds), "/", requests)
+    ratio = _ratio(scope, kind, seconds)
     expr = _with_outage(ratio, outage_over(scope, seconds)) if scope.slo.counts_outage else ratio
     return scope.rule(f"{kind}_ratio", duration(seconds), expr)
 
 
-def count_over(scope: Scope, kind: str, seconds: int) -> str:
-    """Sums of windows may be five minutes old: short ones are at least what the last five minutes add up to."""
-    recent = scope.recorded(kind, RECENT)
+def _ratio(scope: Scope, kind: str, seconds: int) -> str:
+    """Sums of windows may be five minutes old: short ones are at least what is bad of the last five minutes.
+
+    That is held against all requests of the window, the pieces before included: five busy minutes after a quiet hour
+    are not the hour.
+    """
     if seconds == SLICE:
-        return recent
-    summed = held(scope, kind, seconds)
-    return summed if seconds > HOUR else promql.larger(summed, _surely(scope, kind, recent))
+        return _share(scope.counts(kind), scope.counts("total"))
+    settled = _share(held(scope, kind, seconds), held(scope, "total", seconds))
+    if seconds > HOUR:
+        return settled
+    recent = _surely(scope, "total")
+    before = promql.over_time("sum", scope.recorded("total", PIECE), seconds - SLICE)
+    total = promql.first_of(promql.binary(recent, "+", before), recent)
+    return promql.larger(settled, _share(_surely(scope, kind), total))
 
 
-def _surely(scope: Scope, kind: str, recent: str) -> str:
+def _share(bad: str, total: str) -> str:
+    return promql.binary(bad, "/", promql.binary(total, ">", "0"))
+
+
+def _surely(scope: Scope, kind: str) -> str:
     """Minutes are counted, and requests reckoned up to the ends of their window: a burst may come out too large."""
-    is_of_minutes = kind == "outage" or scope.slo.indicator.slices is not None
-    return recent if is_of_minutes else promql.binary(recent, "*", promql.number(_SURE))
+    recent = scope.recorded(kind, RECENT)
+    return recent if scope.slo.indicator.slices else promql.binary(recent, "*", promql.number(_SURE))
 
 
 def held(scope: Scope, kind: str, seconds: int) -> str:
@@ -59,7 +70,9 @@ def held(scope: Scope, kind: str, seconds: int) -> str:
 
 
 def outage_over(scope: Scope, seconds: int) -> str:
-    return promql.binary(count_over(scope, "outage", seconds), "/", promql.number(seconds // MINUTE))
+    recent, summed = scope.recorded("outage", RECENT), held(scope, "outage", seconds)
+    minutes = recent if seconds == SLICE else summed if seconds > HOUR else promql.larger(summed, recent)
+    return promql.binary(minutes, "/", promql.number(seconds // MINUTE))
 
 
 def _with_outage(ratio: str, out: str) -> str:

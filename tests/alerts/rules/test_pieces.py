@@ -79,6 +79,19 @@ def test_a_burst_that_just_was_is_not_too_large_a_share(tmp_path: Path) -> None:
     expect(tmp_path, rules(tmp_path), series, asked, sample_seconds=STEP)
 
 
+def test_a_failure_larger_than_the_quiet_hour_before_it_is_not_the_whole_hour(tmp_path: Path) -> None:
+    # Of the hour 120 are good and 130 failed at once: 52 %. Alone within five minutes the failed ones would be 94 %.
+    error = scraped(135, 30, 10, {122 * 60: 130.0})
+    series = Engine().finished(stop=scraped(135, 30, 10, steady(135, 2)), error=error)
+    asked = {
+        (minute, "sum(inferwatch:slo_bad_ratio:1h > bool 0.5) - sum(inferwatch:slo_bad_ratio:1h > bool 0.53)"): {
+            "{}": 1.0
+        }
+        for minute in range(123, 134)
+    }
+    expect(tmp_path, rules(tmp_path), series, asked, sample_seconds=STEP)
+
+
 def test_a_restart_in_a_piece_counts_what_came_before_and_after_it(tmp_path: Path) -> None:
     # 20 a minute from minute 10 to 40 and from 41 on; up to 54:30 these are 31 and 14 times 20.
     before = scraped(41, 30, 0, {60 * minute: 20.0 for minute in range(10, 41)})
