@@ -44,11 +44,12 @@ def test_a_bucket_is_found_in_either_spelling(spelling: str, tmp_path: Path) -> 
 
 
 def test_requests_that_vanish_are_unknown_and_not_good(tmp_path: Path) -> None:
+    # 65.5 and 69 a minute; the hour ended half a minute ago.
     engine = Engine("vllm")
-    series = engine.finished(stop=counter((60, 65)), length=counter((60, 0.5)), abort=counter((60, 0)))
-    series |= engine.series("llm_requests_unfinished", counter((60, 69)))
+    series = engine.finished(stop=counter((90, 65)), length=counter((90, 0.5)), abort=counter((90, 0)))
+    series |= engine.series("llm_requests_unfinished", counter((90, 69)))
     rules = rules_of(slo_of(tmp_path, indicator=AVAILABILITY))
-    asked = {(60, f"sum(inferwatch:slo_{kind}:1h)"): {"{}": n} for kind, n in (("total", 3930.0), ("unknown", 4140.0))}
+    asked = {(90, f"sum(inferwatch:slo_{kind}:1h)"): {"{}": n} for kind, n in (("total", 3930.0), ("unknown", 4140.0))}
     expect(tmp_path, rules, series, asked)
     assert state(
         Counts(unknown=4140, minutes=60), slo_of(tmp_path, indicator=AVAILABILITY).objective, burning=False
