@@ -9,7 +9,7 @@ import pytest
 from alerts.budget import Counts, State, bad_ratio, state
 from alerts.slo.check import Seen, errors, warnings
 from alerts.slo.spec import Specs, read
-from tests.alerts.rules.worlds import Engine, counter, expect, rules_of, slo_of
+from tests.alerts.rules.worlds import Engine, counter, expect, gauge, rules_of, slo_of
 
 AVAILABILITY = "{availability: {}}"
 
@@ -62,3 +62,23 @@ def test_without_errors_without_samples_and_without_traffic_are_three_things(tmp
     found = [state(counts, objective, burning=False) for counts in (healthy, absent, idle)]
     assert found == [State.OK, State.UNKNOWN, State.IDLE]
     assert [bad_ratio(counts) for counts in (healthy, absent, idle)] == [0.0, None, None]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "across", "limit", "bad"),
+    [
+        (0.95, 0.12, "max", 0.95, 5.0),
+        (0.95, 0.12, "avg", 0.53, 5.0),
+        (0.95, 0.12, "avg", 0.54, 0.0),
+        (0.4, 0.4, "max", 0.41, 0.0),
+        (0.4, 0.4, "avg", 0.41, 0.0),
+    ],
+)
+def test_the_use_of_several_engines_is_their_largest_or_their_average_and_never_a_sum(
+    first: float, second: float, across: str, limit: float, bad: float, tmp_path: Path
+) -> None:
+    kv, engine = "llm_kv_cache_utilization_ratio", Engine()
+    series = engine.series(kv, gauge((20, first))) | engine.series(kv, gauge((20, second)), engine="1")
+    indicator = f"{{slices: {{metric: {kv}, across: {across}, is: below, value: {limit}}}}}"
+    asked = {(15, "sum(inferwatch:slo_bad:5m)"): {"{}": bad}, (15, "sum(inferwatch:slo_total:5m)"): {"{}": 5.0}}
+    expect(tmp_path, rules_of(slo_of(tmp_path, indicator=indicator)), series, asked)
