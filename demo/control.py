@@ -55,7 +55,7 @@ def _read(content_type: str, body: bytes) -> object:
         raise FaultError("Content-Type", content_type, "application/json")
     try:
         return json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FaultError("body", body[:50].decode(errors="replace"), f"JSON ({error})") from None
 
 
