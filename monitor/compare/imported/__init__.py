@@ -42,6 +42,10 @@ def _documents(text: str, file: str) -> Iterator[Document]:
             value, at = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise ForeignFile(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}: no JSON") from error
+        except RecursionError as error:
+            raise ForeignFile(f"{file}: it is nested too deeply") from error
+        except ValueError as error:
+            raise ForeignFile(f"{file}: it has a number of too many digits") from error
         number += 1
         yield Document(value, file if number == 1 else f"{file}: result {number}")
         at += len(text[at:]) - len(text[at:].lstrip())

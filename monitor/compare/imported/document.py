@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class Document:
         found = self._at(path)
         if found is None:
             return None
-        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < math.inf:
+        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= sys.float_info.max:
             raise self._wrong(path, found, "a number, 0 or more")
         return float(found)
 

@@ -103,6 +103,7 @@ def test_when_a_run_began_is_known() -> None:
         ({**VLLM, "output_throughput": "fast"}, "result.json: output_throughput: 'fast': allowed: a number, 0 or more"),
         ({**VLLM, "p99_ttft_ms": -1}, "result.json: p99_ttft_ms: -1: allowed: a number, 0 or more"),
         ({**VLLM, "p99_ttft_ms": float("nan")}, "result.json: p99_ttft_ms: nan: allowed: a number, 0 or more"),
+        ({**VLLM, "completed": 10**400}, "result.json: completed: 1000"),
         ({**VLLM, "completed": True}, "result.json: completed: True: allowed: a number, 0 or more"),
         ({**VLLM, "total_output_tokens": None}, "result.json: total_output_tokens: missing"),
         ({"benchmarks": 7}, "result.json: benchmarks: 7: allowed: a list"),
@@ -117,8 +118,16 @@ def test_what_is_no_result_is_refused_with_its_place(document: Any, told: str) -
     assert told in refused(document)
 
 
-@pytest.mark.parametrize(("text", "told"), [("", "line 1, column 1"), ("{\n  'a': 1}", "line 2, column 3")])
-def test_what_is_no_json_is_refused_with_its_line(text: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "line 1, column 1"),
+        ("{\n  'a': 1}", "line 2, column 3"),
+        ("[" * 100_000, "nested too deeply"),
+        ("9" * 5000, "too many digits"),
+    ],
+)
+def test_what_is_no_json_is_refused_and_where_is_told(text: str, told: str) -> None:
     with pytest.raises(ForeignFile, match=told):
         parse(text, "result.json")
 
