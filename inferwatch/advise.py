@@ -66,6 +66,9 @@ def _slos(at: Place) -> Sequence[Slo]:
 
 def _lines(told: AdviceOut, style: Style) -> Iterator[str]:
     yield f"{style.heading.replace('##', '#')}Advice from {_moment(told.since)} to {_moment(told.until)}"
+    if told.simulated:
+        share = f"{len(told.simulated)} of {len(told.servers)} servers"
+        yield f"Simulated are {share}: what is said of them is true of no real one."
     parts: tuple[tuple[str, Callable[[AdviceOut, Style], Iterator[str]]], ...] = (
         ("What to change", _findings), ("Which framework", _frameworks), ("How many more requests", _capacity),
         ("What could not be judged", _missing),

@@ -21,7 +21,7 @@ from monitor.advise.world import World
 from monitor.compare.asked import Asked, Prices
 from monitor.compare.compare import compare
 from monitor.compare.model import Comparison
-from monitor.compare.read import observed
+from monitor.compare.read import observed, simulated
 from monitor.evaluate.reader import Reader
 from monitor.evaluate.tally import FIELDS, Tally
 from monitor.fleet import Fleet
@@ -52,6 +52,8 @@ class Told:
     compared: str = ""
     servers: tuple[str, ...] = ()
     """Names of those that were observed at all."""
+    simulated: tuple[str, ...] = ()
+    """Names of those of them that are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,12 @@ class Adviser:
         compared, why = self._compared(world)
         choices = tuple(choose(of, compared) for of in traits(world))
         whole = replace(found, missing=(*found.missing, *lacks))
-        return world, Told(whole, choices, tuple(capacities), why, tuple(sorted(_wanted(world, ""))))
+        with self._history.reading() as connection:
+            unreal = simulated(connection)
+        servers = sorted(_wanted(world, ""))
+        return world, Told(
+            whole, choices, tuple(capacities), why, tuple(servers), tuple(filter(unreal.__contains__, servers))
+        )
 
     def _compared(self, world: World) -> tuple[Comparison | None, str]:
         """What is too much to compare at once is none, and is said."""
@@ -189,4 +196,5 @@ def _of(whole: _Whole, wanted: set[str]) -> Told:
         tuple(capacity for capacity in told.capacities if capacity.labels.get("model", "") in {"", *models}),
         told.compared,
         tuple(sorted(wanted)),
+        tuple(filter(wanted.__contains__, told.simulated)),
     )

@@ -127,6 +127,7 @@ class AdviceOut(BaseModel):
     since: int = Field(description="unix seconds")
     until: int
     servers: list[str] = Field(description="node/name of those that were observed")
+    simulated: list[str] = Field(description="those of them that are simulated")
     findings: list[AdviceFindingOut] = Field(description="in the order in which to look at them")
     missing: list[MissingOut]
     frameworks: list[ChoiceOut]
@@ -159,6 +160,7 @@ def advice_out(told: Told) -> AdviceOut:
         since=advice.since,
         until=advice.until,
         servers=list(told.servers),
+        simulated=list(told.simulated),
         findings=[_finding(each) for each in advice.findings],
         missing=[_missing(each) for each in advice.missing],
         frameworks=[_choice(each) for each in told.choices],

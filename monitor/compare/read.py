@@ -135,6 +135,13 @@ class _Reader:
         return of_gpus.of_servers(rows, hosts, placed, powers)
 
 
+def simulated(connection: Connection) -> set[str]:
+    """node/name of all servers of the history that are none."""
+    c = tables.series.c
+    found = connection.execute(select(c.node, c.server, c.labels).where(c.scope == Scope.ENGINE.value))
+    return {f"{row.node}/{row.server}" for row in found if row.labels.get("source") in _UNREAL}
+
+
 def _server(engine: _Series) -> Server:
     node, server, framework, model, role = (
         str(engine[name] or "") for name in ("node", "server", "framework", "model", "role")

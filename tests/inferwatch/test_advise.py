@@ -47,6 +47,19 @@ def test_text_is_for_people_and_has_what_to_change_first(inferwatch: Command) ->
     assert "How many more requests: needs a latency objective in the configuration (slos) for ttft, tpot, e2e" in lines
 
 
+def test_what_is_simulated_is_said_to_be(database: Engine, inferwatch: Command) -> None:
+    store(database, 60, {**dict([process("s2")]), engine("s2", source="simulated"): minute()})
+    ran = inferwatch("advise", "--state-dir", ".", "--since", "1h")
+    told = "Simulated are 1 of 2 servers: what is said of them is true of no real one."
+    assert ran.out.splitlines()[:3] == ["Advice from 2026-12-01 00:00:00 UTC to 2026-12-01 01:00:00 UTC", told, ""]
+    whole = json.loads(inferwatch("advise", "--state-dir", ".", "--since", "1h", "--format", "json").out)
+    assert whole["simulated"] == ["n1/s2"]
+    one = json.loads(
+        inferwatch("advise", "--state-dir", ".", "--since", "1h", "--server", "s1", "--format", "json").out
+    )
+    assert one["simulated"] == []
+
+
 @pytest.mark.usefixtures("database")
 def test_markdown_has_headings_lists_and_code(inferwatch: Command) -> None:
     out = inferwatch("advise", "--state-dir", ".", "--since", "1h", "--format", "markdown").out
