@@ -28,7 +28,8 @@ def increase(
     if begins_at_zero:
         first = promql.first_of(first, promql.binary(last, "*", "0"))
     added = promql.binary(promql.binary(last, "-", first), ">=", "0")
-    return promql.first_of(promql.binary(added, "and", _counts_on(scope, witness), on=scope.engine), rise)
+    seen = promql.first_of(promql.binary(added, "and", _counts_on(scope, witness), on=scope.engine), rise)
+    return _of_copies(keys, promql.first_of(seen, promql.labelled(_of_new(scope, keys, of), "__new", "1")))
 
 
 def change(scope: Scope, name: str, *, witness: str) -> str:
@@ -46,6 +47,13 @@ def change(scope: Scope, name: str, *, witness: str) -> str:
 
 def _last(scope: Scope, of: str, ago: int) -> str:
     return promql.call("last_over_time", scope.samples(of, ago=ago))
+
+
+def _of_new(scope: Scope, keys: Sequence[str], of: str) -> str:
+    """Of series that the piece before lacks: an engine that was replaced may count from zero under another address,
+    while what the old one had counted is larger."""
+    rise = promql.call("increase", scope.samples(of))
+    return _of_copies(keys, promql.binary(rise, "unless", _last(scope, of, SLICE)))
 
 
 def _of_copies(keys: Sequence[str], of: str) -> str:

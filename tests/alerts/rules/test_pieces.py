@@ -152,6 +152,16 @@ def test_a_sidecar_that_is_scraped_under_another_address_counts_nothing_anew(tmp
     expect(tmp_path, rules(tmp_path), series, sums(55, "bad", 5.0), sample_seconds=STEP)
 
 
+def test_a_server_that_is_replaced_together_with_its_sidecar_counts_from_zero(tmp_path: Path) -> None:
+    # A pod and its successor of the same node and name: the old had counted more than the new has yet.
+    series: dict[str, str] = {}
+    for instance, away, counted in (("a", range(33 * 60, 4200), {0: 50.0}), ("b", range(33 * 60), {34 * 60: 40.0})):
+        of = Engine().finished(stop=scraped(70, 30, 0, {0: 1.0}, [away]), error=scraped(70, 30, 0, counted, [away]))
+        series |= {k.replace("{", f'{{instance="{instance}",'): v for k, v in of.items()}
+    # It began at zero, and was scraped at the very end of its first piece: `increase` has nothing to reckon.
+    expect(tmp_path, rules(tmp_path), series, sums(55, "bad", 40.0), sample_seconds=STEP)
+
+
 def test_copies_that_are_scraped_at_different_moments_count_a_burst_once(tmp_path: Path) -> None:
     series: dict[str, str] = {}
     for instance, first in (("a", 5), ("b", 20)):
