@@ -10,6 +10,7 @@ HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inl
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { overflow-wrap: anywhere; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .25rem 1rem .25rem 0; vertical-align: top; }
 code { font: .9em ui-monospace, monospace; } h2 { margin-top: 2.5rem; }
 :root { color-scheme: light dark; }

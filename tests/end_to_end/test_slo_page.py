@@ -123,6 +123,12 @@ def test_every_view_fits_is_silent_and_can_be_read(worlds: Worlds, tab: Tab, wor
     assert {urlsplit(url).netloc for url in tab.asked} == {urlsplit(worlds[world].url).netloc}
 
 
+def test_the_description_of_the_api_fits_a_telephone(worlds: Worlds, tab: Tab) -> None:
+    page = tab.open(f"{worlds['full'].url}/docs")
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    assert overflow(page) == 0
+
+
 def test_a_text_that_is_pale_would_be_found(worlds: Worlds, tab: Tab) -> None:
     page = tab.open(f"{worlds['none'].url}/slos")
     page.locator("h1").evaluate("e => e.style.color = '#909090'")
