@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -37,6 +39,8 @@ def simulate(config: MonitorConfig, folder: Path | None, bound: socket.socket) -
 
     The history lies in `folder`, without one it is thrown away. Raises CommandError.
     """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sys.exit(0))  # until `Stop`: else the past would leave its folder behind
     with _kept(folder) as state:
         say(f"simulating the last {_PAST_SECONDS / 60:.0f} minutes of a fleet")
         fleet = _with_a_past(state)

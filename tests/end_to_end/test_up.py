@@ -20,7 +20,7 @@ import yaml
 
 from demo.standard import SPECS
 from inferwatch.discover import PORTS
-from tests.end_to_end.processes import DEADLINE, free_port, running, until
+from tests.end_to_end.processes import DEADLINE, ROOT, free_port, running, until
 from tests.end_to_end.product import Product, local, up
 from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
 from tests.services import require
@@ -166,6 +166,16 @@ def test_the_demo_shows_a_living_fleet_labelled_simulated_and_what_goes_wrong_in
     of_servers = [line for line in metrics.splitlines() if line.startswith("llm_")]
     assert sum(line.startswith("llm_up{") for line in of_servers) == len(names)
     assert all('source="simulated"' in line for line in of_servers if not line.startswith("llm_field_info{"))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_demo_that_is_ended_before_it_is_seen_leaves_nothing_behind(tmp_path: Path, how: signal.Signals) -> None:
+    command = [sys.executable, "-m", "inferwatch", "up", "--demo", "--listen", "127.0.0.1:0"]
+    with running(command, tmp_path, environment={"PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}) as process:
+        until(lambda: any(tmp_path.glob("inferwatch-demo-*/*")), process)
+        assert process.end(how) == 0
+    assert "Traceback" not in process.output()
+    assert list(tmp_path.glob("inferwatch-demo-*")) == []
 
 
 def asked(url: str, body: object) -> Any:
