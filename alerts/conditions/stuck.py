@@ -11,11 +11,13 @@ from exporters.schema import IDENTITY, Scope
 from exporters.tables import FRONTENDS
 
 LIVE = tuple(sorted(name for name, f in FRONTENDS.items() if f.rhythm.token_timing is TokenTiming.LIVE))
-_RUNNING, _TOKENS = "llm_requests_running", "llm_generation_tokens_total"
+_RUNNING, _WAITING, _TOKENS = "llm_requests_running", "llm_requests_waiting", "llm_generation_tokens_total"
 _LATE = Now("llm_field_info", (Match("field", (_TOKENS,)), Match("reason", (COUNTED_AT_FINISH,), "holds")))
 JUDGED_LIVE = (
     Now("llm_server_info", (Match("frontend", LIVE),)).unless(STICKS_WHEN_IDLE, on=TARGET).unless(_LATE, on=TARGET)
 )
+_MAY_WAIT_FOR_EVER = Now("llm_field_info", (Match("field", (_WAITING,)),))
+"""Where the queue is not told exactly, some servers show one while they are idle."""
 _ANSWERS = Now("llm_probe_success").equal(1)
 _ASLEEP = Now("llm_server_state", (Match("state", ("sleeping",)),))
 _NOT_SERVING = Now("llm_server_state", (Match("state", ("draining", "sleeping", "starting")),))
@@ -24,15 +26,21 @@ _STILL = Limit("no token, over", 2 * MINUTE, "seconds", "longer than any gauge o
 _HANGS = Limit("for", 5 * MINUTE, "seconds", "the prefill of the longest prompts shows no token for a minute or two")
 
 
-def _standing_still(running: Expression, progress: Expression) -> Expression:
+def _standing_still(work: Expression, progress: Expression) -> Expression:
     """A server that sleeps keeps its page, and some their gauges."""
-    still = running.above(0).where(progress.equal(0))
+    still = work.where(progress.equal(0))
     return still.unless(_ANSWERS, on=TARGET).unless(_ASLEEP, on=TARGET)
+
+
+def _work() -> Expression:
+    """Also where all requests wait: a server that hung while it was idle takes none of them in."""
+    waits = Now(_WAITING).above(0).unless(_MAY_WAIT_FOR_EVER, on=TARGET)
+    return Now(_RUNNING).above(0).otherwise(waits)
 
 
 def _hanging() -> Expression:
     generated = Rise(_TOKENS, _STILL.seconds)
-    hanging = _standing_still(Now(_RUNNING), generated).unless(Rise("llm_prompt_tokens_total", _STILL.seconds).above(0))
+    hanging = _standing_still(_work(), generated).unless(Rise("llm_prompt_tokens_total", _STILL.seconds).above(0))
     return hanging.where(JUDGED_LIVE, on=TARGET)
 
 
@@ -44,7 +52,7 @@ def _probed() -> Expression:
 STUCK = Condition(
     name="ServerStuck",
     severity="page",
-    meaning="The server answers and makes no tokens: requests run without progress, or the synthetic request fails.",
+    meaning="The server answers and makes no tokens: requests run or wait in vain, or the synthetic request fails.",
     summary="{server} on {node} is up and makes no tokens",
     expression=_hanging().otherwise(_probed().unless(_hanging(), on=TARGET)),
     limits=(_STILL,),
@@ -67,7 +75,7 @@ def _unknown() -> Expression:
     running, tokens = (
         Merged("sum", each, without=("engine",)) for each in (Now(_RUNNING), Rise(_TOKENS, _LONG.seconds))
     )
-    still = _standing_still(running, tokens.otherwise(finished(_LONG.seconds))).unless(JUDGED_LIVE, on=TARGET)
+    still = _standing_still(running.above(0), tokens.otherwise(finished(_LONG.seconds))).unless(JUDGED_LIVE, on=TARGET)
     return still.unless(STICKS_WHEN_IDLE.unless(_busy(), on=TARGET), on=TARGET)
 
 

@@ -62,6 +62,12 @@ def two_engines() -> World:
     }
 
 
+def waiting(frontend: str, samples: Samples) -> World:
+    of = f'node="n1",server="a",framework="{frontend}",model="m",role="unified",engine="0"'
+    return {f"llm_requests_waiting{{{of}}}": samples}
+
+
+QUEUED = {"llm_requests_waiting": "aborted requests are never taken off"}
 STICKY = {"llm_requests_running": f"refreshed every 0.1 s; {STICKS}"}
 LATE = {"llm_generation_tokens_total": f"{COUNTED_AT_FINISH}: what still runs is missing"}
 M = {**A, "framework": "vllm", "model": "m", "role": "unified", "engine": "0"}
@@ -77,6 +83,11 @@ STUCK_CASES = [
     Case("it hangs, and comes back", "ServerStuck",
          server("vllm", held(4, 51), [*rising(600, 10.5), *held(6000, 20), *rising(600, 20.5, 6300)]),
          (Fires(17, 36, M),)),
+    Case("a vLLM hung while it was idle, and what comes then waits", "ServerStuck",
+         {**server("vllm", held(0, 40), held(6000, 40)), **waiting("vllm", [*held(0, 10), *rising(10, 30, 10)])},
+         (Fires(15, None, M),)),
+    Case("an idle LMDeploy that shows a queue for ever", "ServerStuck",
+         {**server("lmdeploy", held(0, 40), held(6000, 40), notes=QUEUED), **waiting("lmdeploy", held(1, 40))}),
     Case("idle", "ServerStuck", server("vllm", held(0, 40), held(6000, 40))),
     Case("a long prefill", "ServerStuck", server("vllm", held(1, 40), held(6000, 40), prompts=rising(10, 40))),
     Case("restarts while it works", "ServerStuck", server("vllm", held(4, 40), [*rising(600, 20), *rising(600, 20)])),
