@@ -64,6 +64,6 @@ def test_a_picture_of_it_is_small_and_stands_on_both_pages(
     name = name_of(dashboard)
     with shown(browser, sheets[name].html) as page:
         assert len(picture(page)) < LARGEST
-    for page, link in ((ROOT / "docs" / "dashboards.md", "images"), (ROOT / "README.md", "docs/images")):
-        assert f"]({link}/dashboards/{name}.png)" in page.read_text(encoding="utf-8")
+    for file, link in ((ROOT / "docs" / "dashboards.md", "images"), (ROOT / "README.md", "docs/images")):
+        assert f"]({link}/dashboards/{name}.png)" in file.read_text(encoding="utf-8")
     assert (FOLDER / f"{name}.png").stat().st_size < LARGEST

@@ -53,9 +53,9 @@ def prometheus(sidecar: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def native(name: str, wire: str) -> list[Histogram]:
     """One histogram per engine, at the server's own bounds, read by prometheus_client."""
-    folder, body = BODIES[name]
+    run, body = BODIES[name]
     by_engine: dict[str, dict[float, float]] = {}
-    for family in text_string_to_metric_families((folder / f"{body}.prom").read_text()):
+    for family in text_string_to_metric_families(run.page(body).read_text()):
         for sample in family.samples:
             if sample.name == f"{wire}_bucket":
                 by_engine.setdefault(sample.labels["engine"], {})[float(sample.labels["le"])] = sample.value

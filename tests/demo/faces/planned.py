@@ -64,7 +64,12 @@ class Script:
     def reject(self, at: float) -> None:
         self._requests += 1
         request = Request(self._requests, self.start + at, 100, 10)
-        self._at(request.arrived, lambda now: self._tell(lambda o: (o.arrived(request, now), o.rejected(request, now))))
+
+        def refuse(observer: Observer, now: float) -> None:
+            observer.arrived(request, now)
+            observer.rejected(request, now)
+
+        self._at(request.arrived, lambda now: self._tell(lambda observer: refuse(observer, now)))
 
     def advance(self, seconds: float) -> float:
         """To so many seconds after the start; returns the moment."""
