@@ -331,7 +331,7 @@ class Config(Root):
         return [*_repeated(entries), *(p for i, s in entries for p in contradictions(f"servers[{i}]", s))]
 
 
-_READ = frozenset(Config.model_fields) | {"alertmanager", "history", "prometheus", "slos", "sources"}
+_READ = frozenset(Config.model_fields) | {"alertmanager", "compare", "history", "prometheus", "slos", "sources"}
 """Sections that the sidecar or the monitor reads."""
 
 

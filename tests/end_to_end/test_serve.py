@@ -36,7 +36,8 @@ def test_the_monitor_shows_what_sidecars_elsewhere_read(tmp_path: Path) -> None:
             listen={"port": monitor},
             scrape={"interval": "1s"},
             servers=[],
-            compare={},
+            compare={"gpu_hour": 2.9},
+            advise={},
         )
         serve = command("serve", "--config", monitor_config, "--state-dir", str(tmp_path / "state"))
         with (
@@ -46,7 +47,7 @@ def test_the_monitor_shows_what_sidecars_elsewhere_read(tmp_path: Path) -> None:
             product = Product(f"http://127.0.0.1:{monitor}", process)
             rows = until(lambda: product.shows("one", "two", "dead"), process)
             assert process.end() == 0
-            assert "nothing reads these sections in this release: compare\n" in process.output()
+            assert "nothing reads these sections in this release: advise\n" in process.output()
     assert {row["node"] for row in rows.values()} == {"gpu-1"}
     assert [rows["one"][k] for k in ("up", "running", "waiting")] == [True, 12, 3]
     assert rows["two"]["kv_capacity_tokens"] == 2560
@@ -70,11 +71,12 @@ def test_each_process_says_once_which_sections_of_a_common_file_it_does_not_read
         probe={},
         sources={"sidecars": ["http://127.0.0.1:1"]},
         listen={"port": port},
-        compare={},
+        compare={"gpu_hour": 2.9},
+        advise={},
     )
     told = {
         "serve": "`inferwatch serve` does not read `gpus`, `servers`: `inferwatch up` and `inferwatch exporter` do",
-        "exporter": "`inferwatch exporter` does not read `sources`: `inferwatch up` and `inferwatch serve` do",
+        "exporter": "`inferwatch exporter` does not read `compare`, `sources`: `inferwatch up` and `inferwatch serve` do",
     }
     for name, line in told.items():
         with running(command(name, "--config", config), tmp_path, environment={"HOME": str(tmp_path)}) as process:

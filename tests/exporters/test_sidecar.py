@@ -318,10 +318,10 @@ async def test_what_is_wrong_is_logged_when_it_begins_only(
 
 
 async def test_sections_that_nothing_reads_are_told_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
-    sidecar = make(foreign={"web": 17, "history": {}, "compare": None})
+    sidecar = make(foreign={"web": 17, "history": {}, "compare": {}, "advise": None})
     sidecar.reload(sidecar.config)
     assert [r.message for r in caplog.records] == [
-        "configuration: nothing reads these sections in this release: compare, web"
+        "configuration: nothing reads these sections in this release: advise, web"
     ]
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from exporters.config import Config
+from exporters.config import SECTIONS, Config, unread
 from exporters.loader import ConfigError, Section, load
 from monitor.config import HistorySection, MonitorConfig, PrometheusSection, Sources
 from monitor.history.retention import Retention
@@ -20,6 +20,12 @@ def written(tmp_path: Path) -> Path:
 def config_of(path: Path, text: str) -> MonitorConfig:
     path.write_text(text)
     return load(path, MonitorConfig)
+
+
+def test_sections_that_the_monitor_reads_are_not_told_of_as_unread(written: Path) -> None:
+    written.write_text("".join(f"{name}: {{}}\n" for name in SECTIONS - set(Config.model_fields)))
+    foreign = unread(load(written, Config))
+    assert foreign == sorted(SECTIONS - set(Config.model_fields) - set(MonitorConfig.model_fields))
 
 
 def test_without_a_file_the_history_is_sqlite_under_the_state_folder(monkeypatch: pytest.MonkeyPatch) -> None:
