@@ -75,15 +75,15 @@ def test_each_process_says_once_which_sections_of_a_common_file_it_does_not_read
         advise={},
     )
     told = {
-        "serve": "`inferwatch serve` does not read `gpus`, `servers`: `inferwatch up` and `inferwatch exporter` do",
-        "exporter": "`inferwatch exporter` does not read `compare`, `sources`: `inferwatch up` and `inferwatch serve` do",
+        "serve": "does not read `gpus`, `servers`: `inferwatch up` and `inferwatch exporter` do",
+        "exporter": "does not read `compare`, `sources`: `inferwatch up` and `inferwatch serve` do",
     }
     for name, line in told.items():
         with running(command(name, "--config", config), tmp_path, environment={"HOME": str(tmp_path)}) as process:
             until(lambda: get(f"http://127.0.0.1:{port}/healthz"), process)
             assert process.end() == 0
             assert process.output().count("does not read") == 1
-            assert f"configuration: {line}\n" in process.output()
+            assert f"configuration: `inferwatch {name}` {line}\n" in process.output()
 
 
 def test_servers_alone_are_nothing_for_the_monitor_which_says_who_reads_them(tmp_path: Path) -> None:
