@@ -36,6 +36,18 @@ class Plan:
         return self.first + (self.tokens - 1) * self.gap if self.tokens else self.scheduled
 
 
+BEFORE = (Plan(at=3, tokens=5), Plan(at=4, cached=64, reason="stop"))
+"""Of a server's first seconds."""
+MINUTE = (
+    Plan(at=20, prompt=640, cached=320, tokens=100, queue=0.5, prefill=0.25),
+    Plan(at=21, prompt=100, tokens=40, reason="stop"),
+    Plan(at=40, prompt=2000, tokens=1, prefill=0.8),
+    Plan(at=41, prompt=300, tokens=7, reason="abort"),
+)
+"""Between the seconds 11 and 71."""
+FAILED = Plan(at=42, tokens=0, reason="error")
+
+
 class Script:
     """`EngineState` of planned requests. Times of plans count from `start`."""
 

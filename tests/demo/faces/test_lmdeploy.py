@@ -12,7 +12,7 @@ from demo.faces.lmdeploy import Lmdeploy
 from demo.model import Identity, Limits
 from exporters.tables.lmdeploy import LMDEPLOY
 from tests.demo.faces import held
-from tests.demo.faces.planned import Plan, Script, Truth
+from tests.demo.faces.planned import BEFORE, FAILED, MINUTE, Plan, Script, Truth
 from tests.demo.faces.watcher import Watcher
 from tests.exporters.recorded import CAPTURES
 
@@ -79,20 +79,13 @@ def test_counters_and_buckets_only_grow(release: str) -> None:
         held.grown(before, after)
 
 
-BEFORE = (Plan(at=3, tokens=5), Plan(at=4, cached=64, reason="stop"))
-MINUTE = (
-    Plan(at=20, prompt=640, cached=320, tokens=100, queue=0.5, prefill=0.25),
-    Plan(at=21, prompt=100, tokens=40, reason="stop"),
-    Plan(at=40, prompt=2000, tokens=1, prefill=0.8),
-    Plan(at=41, prompt=300, tokens=7, reason="abort"),
-    Plan(at=42, tokens=0, reason="error"),
-)
+REQUESTS = (*MINUTE, FAILED)
 
 
 @pytest.mark.parametrize("release", [OLD, NEW])
 def test_a_minute_of_requests_comes_out_of_the_product_as_it_was(release: str) -> None:
-    server, truth = Server(release), Truth(MINUTE)
-    server.engine.plan(*BEFORE, *MINUTE)
+    server, truth = Server(release), Truth(REQUESTS)
+    server.engine.plan(*BEFORE, *REQUESTS)
     server.watch(11)
     watcher = server.watch(71)
     assert watcher.reading.findings == ()
@@ -115,7 +108,7 @@ def test_failures_and_prefix_hits_are_told_since_the_releases_that_have_them() -
     told: dict[str, tuple[float | None, float | None]] = {}
     for release in (OLD, NEW):
         server = Server(release)
-        server.engine.plan(*BEFORE, *MINUTE)
+        server.engine.plan(*BEFORE, *REQUESTS)
         server.engine.reject(43)
         server.watch(11)
         watcher = server.watch(71)

@@ -13,7 +13,7 @@ from demo.faces.triton import Triton
 from demo.model import Identity, Limits
 from exporters.tables.triton import TRITON
 from tests.demo.faces import held
-from tests.demo.faces.planned import Plan, Script, Truth
+from tests.demo.faces.planned import BEFORE, FAILED, MINUTE, Plan, Script, Truth
 from tests.demo.faces.watcher import Watcher
 from tests.exporters.recorded import CAPTURES
 
@@ -113,20 +113,13 @@ def test_counters_and_buckets_only_grow() -> None:
         held.grown(before, after)
 
 
-BEFORE = (Plan(at=3, tokens=5), Plan(at=4, cached=64, reason="stop"))
-MINUTE = (
-    Plan(at=20, prompt=640, cached=320, tokens=100, queue=0.5, prefill=0.25),
-    Plan(at=21, prompt=100, tokens=40, reason="stop"),
-    Plan(at=40, prompt=2000, tokens=1, prefill=0.8),
-    Plan(at=41, prompt=300, tokens=7, reason="abort"),
-    Plan(at=42, tokens=0, reason="error"),
-)
+REQUESTS = (*MINUTE, FAILED)
 
 
 @pytest.mark.parametrize("release", [OLD, NEW])
 def test_a_minute_of_requests_comes_out_of_the_product_as_it_was(release: str) -> None:
-    server, truth = Server(release), Truth(MINUTE)
-    server.engine.plan(*BEFORE, *MINUTE)
+    server, truth = Server(release), Truth(REQUESTS)
+    server.engine.plan(*BEFORE, *REQUESTS)
     server.engine.reject(43)
     server.watch(11)
     watcher = server.watch(71)

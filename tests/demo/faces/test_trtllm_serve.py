@@ -12,7 +12,7 @@ from demo.faces.trtllm_serve import TrtllmServe
 from demo.model import Identity, Limits, Steps
 from exporters.tables.trtllm_serve import TRTLLM_SERVE
 from tests.demo.faces import held
-from tests.demo.faces.planned import Plan, Script, Truth
+from tests.demo.faces.planned import BEFORE, MINUTE, Plan, Script, Truth
 from tests.demo.faces.watcher import Watcher
 from tests.exporters.recorded import CAPTURES
 
@@ -175,15 +175,6 @@ def test_a_long_stride_of_an_engine_is_as_many_records() -> None:
     assert generated == [3] * 400 + [4] * 600
     assert records[0]["timestamp"] < records[-1]["timestamp"]
     assert [record["iterLatencyMS"] for record in records] == pytest.approx([20.0] * 1000)
-
-
-BEFORE = (Plan(at=3, tokens=5), Plan(at=4, cached=64, reason="stop"))
-MINUTE = (
-    Plan(at=20, prompt=640, cached=320, tokens=100, queue=0.5, prefill=0.25),
-    Plan(at=21, prompt=100, tokens=40, reason="stop"),
-    Plan(at=40, prompt=2000, tokens=1, prefill=0.8),
-    Plan(at=41, prompt=300, tokens=7, reason="abort"),
-)
 
 
 @pytest.mark.parametrize("release", [OLD, NEW])
