@@ -66,9 +66,11 @@ def clock() -> Clock:
 async def make(clock: Clock) -> AsyncIterator[Make]:
     made: list[Target] = []
 
-    def target(url: str, *, destructive: bool = True, **more: object) -> Target:
+    def target(url: str, *, destructive: bool = True, patience: float | None = LONG, **more: object) -> Target:
         server = Server.model_validate({"url": url, **more})
-        made.append(Target(server, node="rack-1", timeout=LONG, clock=clock, destructive=destructive))
+        made.append(
+            Target(server, node="rack-1", timeout=LONG, clock=clock, destructive=destructive, patience=patience)
+        )
         return made[-1]
 
     yield target
@@ -314,7 +316,7 @@ async def test_side_documents_that_hang_do_not_delay_the_metrics_beyond_their_gr
             await silence(path, reader, writer)
 
     async with serving(only_metrics) as served, asyncio.timeout(LONG):
-        collected = await collect(make(served.url))
+        collected = await collect(make(served.url, patience=None))
     assert collected.observation.available
     assert reasons(collected) == ["documents_unread"]
 
