@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 
 from monitor.compare.imported.document import Document, ForeignFile
+from monitor.compare.imported.latencies import latencies
 from monitor.compare.imported.run import Run, at_once, known
 from monitor.compare.model import Measure, Workload
 
 TOOL = "aiperf"
 MARK = "request_throughput.avg"
 _IN_SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "seconds": 1.0}
-_PERCENTILES = {
-    Measure.TTFT_P50: ("time_to_first_token", "p50"),
-    Measure.TTFT_P99: ("time_to_first_token", "p99"),
-    Measure.E2E_P50: ("request_latency", "p50"),
-    Measure.E2E_P99: ("request_latency", "p99"),
-}
+_LATENCIES = {"ttft": "time_to_first_token.{}", "e2e": "request_latency.{}"}
 
 
 def runs(document: Document) -> Iterator[Run]:
@@ -31,21 +28,22 @@ def runs(document: Document) -> Iterator[Run]:
         Measure.TOKENS: None if prompt is None or output is None else requests * (prompt + output),
         Measure.OUTPUT_TOKENS: document.number("output_token_throughput.avg"),
         Measure.REQUESTS: requests,
-        **{measure: _seconds(document, *of) for measure, of in _PERCENTILES.items()},
+        **latencies(document, _LATENCIES, partial(_seconds, document)),
     }
     told = document.number("input_config.loadgen.concurrency")
-    concurrency = at_once(document, requests, _seconds(document, "request_latency", "avg"), told)
+    concurrency = at_once(document, requests, _seconds(document, "request_latency.avg"), told)
     model = document.text("input_config.endpoint.model_names.0")
     yield Run(TOOL, concurrency, known(measures), Workload(prompt, output), model, _began(document))
 
 
-def _seconds(document: Document, metric: str, what: str) -> float | None:
-    value = document.number(f"{metric}.{what}")
+def _seconds(document: Document, path: str) -> float | None:
+    value = document.number(path)
     if value is None:
         return None
-    unit = document.text(f"{metric}.unit")
+    of_unit = f"{path.rpartition('.')[0]}.unit"
+    unit = document.text(of_unit)
     if unit not in _IN_SECONDS:
-        raise ForeignFile(f"{document.place}: {metric}.unit: {unit!r}: allowed: {', '.join(_IN_SECONDS)}")
+        raise ForeignFile(f"{document.place}: {of_unit}: {unit!r}: allowed: {', '.join(_IN_SECONDS)}")
     return value * _IN_SECONDS[unit]
 
 

@@ -53,6 +53,9 @@ class Document:
         for number, each in enumerate(found):
             yield Document(each, f"{self.place}: {path}[{number}]")
 
+    def wrong(self, path: str, allowed: str) -> ForeignFile:
+        return self._wrong(path, self._at(path), allowed)
+
     def _wrong(self, path: str, found: object, allowed: str) -> ForeignFile:
         shown = repr(found)
         shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"

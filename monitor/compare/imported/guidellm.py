@@ -7,14 +7,18 @@ so they are not taken for those between tokens.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from monitor.compare.imported.document import Document
+from monitor.compare.imported.latencies import latencies
 from monitor.compare.imported.run import Run, at_once, known, seconds
 from monitor.compare.model import Measure, Workload
 
 TOOL = "guidellm"
 MARK = "benchmarks"
 _MODEL = ("config.backend.model", "worker.backend_model", "args.model")
+_FIRST_TOKEN, _WHOLE = "metrics.time_to_first_token_ms", "metrics.request_latency"
+_LATENCIES = {"ttft": f"{_FIRST_TOKEN}.successful.percentiles.{{}}", "e2e": f"{_WHOLE}.successful.percentiles.{{}}"}
 
 
 def runs(document: Document) -> Iterator[Run]:
@@ -31,10 +35,7 @@ def _run(of: Document, model: str) -> Run:
         Measure.TOKENS: None if prompt is None or output is None else requests * (prompt + output),
         Measure.OUTPUT_TOKENS: None if output is None else requests * output,
         Measure.REQUESTS: requests,
-        Measure.TTFT_P50: seconds(_percentile(of, "time_to_first_token_ms", "p50")),
-        Measure.TTFT_P99: seconds(_percentile(of, "time_to_first_token_ms", "p99")),
-        Measure.E2E_P50: _percentile(of, "request_latency", "p50"),
-        Measure.E2E_P99: _percentile(of, "request_latency", "p99"),
+        **latencies(of, _LATENCIES, partial(_seconds, of)),
     }
     concurrency = at_once(of, requests, _mean(of, "request_latency"), _mean(of, "request_concurrency"))
     return Run(TOOL, concurrency, known(measures), Workload(prompt, output), model, of.number("start_time"))
@@ -48,5 +49,6 @@ def _mean(of: Document, metric: str) -> float | None:
     return of.number(_path(metric, "mean"))
 
 
-def _percentile(of: Document, metric: str, which: str) -> float | None:
-    return of.number(_path(metric, f"percentiles.{which}"))
+def _seconds(of: Document, path: str) -> float | None:
+    found = of.number(path)
+    return seconds(found) if path.startswith(_FIRST_TOKEN) else found

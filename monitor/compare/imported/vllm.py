@@ -10,19 +10,13 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from monitor.compare.imported.document import Document, ForeignFile
+from monitor.compare.imported.latencies import QS, latencies
 from monitor.compare.imported.run import Run, at_once, known, seconds
 from monitor.compare.model import Measure, Workload
 
 TOOL = "vllm bench serve"
 MARK = "total_token_throughput"
-_PERCENTILES = {
-    Measure.TTFT_P50: "median_ttft_ms",
-    Measure.TTFT_P99: "p99_ttft_ms",
-    Measure.ITL_P50: "median_itl_ms",
-    Measure.ITL_P99: "p99_itl_ms",
-    Measure.E2E_P50: "median_e2el_ms",
-    Measure.E2E_P99: "p99_e2el_ms",
-}
+_LATENCIES = {"ttft": "{}_ttft_ms", "itl": "{}_itl_ms", "e2e": "{}_e2el_ms"}
 
 
 def runs(document: Document) -> Iterator[Run]:
@@ -35,7 +29,7 @@ def runs(document: Document) -> Iterator[Run]:
         Measure.TOKENS: document.needed("total_token_throughput"),
         Measure.OUTPUT_TOKENS: document.needed("output_throughput"),
         Measure.REQUESTS: requests,
-        **{measure: seconds(document.number(path)) for measure, path in _PERCENTILES.items()},
+        **latencies(document, _LATENCIES, lambda path: seconds(document.number(path)), {**QS, 0.5: "median"}),
     }
     concurrency = at_once(document, requests, _duration(document, output), document.number("max_concurrency"))
     yield Run(TOOL, concurrency, known(measures), Workload(prompt, output), document.text("model_id"), _began(document))

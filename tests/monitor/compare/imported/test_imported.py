@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -116,6 +117,71 @@ def test_when_a_run_began_is_known() -> None:
 )
 def test_what_is_no_result_is_refused_with_its_place(document: Any, told: str) -> None:
     assert told in refused(document)
+
+
+TTFT_OF_GUIDELLM = "metrics.time_to_first_token_ms.successful.percentiles."
+E2E_OF_GUIDELLM = "metrics.request_latency.successful.percentiles."
+
+
+def but(document: Any, path: str, value: float) -> Any:
+    """With another value at that place; of several benchmarks the last."""
+    changed = copy.deepcopy(document)
+    at = changed["benchmarks"][-1] if "benchmarks" in changed else changed
+    *way, last = path.split(".")
+    for key in way:
+        at = at[key]
+    at[last] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        (but(VLLM, "p99_ttft_ms", 200.0), "p99_ttft_ms: 200.0: allowed: no less than median_ttft_ms, which is 0.35 s"),
+        (but(VLLM, "p90_itl_ms", 26.0), "p99_itl_ms: 25.0: allowed: no less than p90_itl_ms, which is 0.026 s"),
+        (but(VLLM, "p99_e2el_ms", 900.0), "p99_ttft_ms: 1100.0: allowed: no more than p99_e2el_ms, which is 0.9 s"),
+        (but(VLLM, "median_itl_ms", -1.0), "median_itl_ms: -1.0: allowed: a number, 0 or more"),
+        (but(VLLM, "median_ttft_ms", float("nan")), "median_ttft_ms: nan: allowed: a number, 0 or more"),
+        (
+            but(GUIDELLM, f"{TTFT_OF_GUIDELLM}p99", 200),
+            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 200: allowed: no less than {TTFT_OF_GUIDELLM}p50, which is 0.35 s",
+        ),
+        (
+            but(GUIDELLM, f"{E2E_OF_GUIDELLM}p90", 3.6),
+            f"benchmarks[1]: {E2E_OF_GUIDELLM}p99: 3.5: allowed: no less than {E2E_OF_GUIDELLM}p90, which is 3.6 s",
+        ),
+        (
+            but(GUIDELLM, f"{TTFT_OF_GUIDELLM}p50", 2600),
+            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 1100: allowed: no less than {TTFT_OF_GUIDELLM}p50, which is 2.6 s",
+        ),
+        (
+            but(GUIDELLM, f"{TTFT_OF_GUIDELLM}p99", 3600),
+            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 3600: allowed: no more than {E2E_OF_GUIDELLM}p99, which is 3.5 s",
+        ),
+        (but(GUIDELLM, f"{E2E_OF_GUIDELLM}p50", -2.5), f"benchmarks[1]: {E2E_OF_GUIDELLM}p50: -2.5: allowed: a number"),
+        (
+            but(AIPERF, "time_to_first_token.p99", 200.0),
+            "time_to_first_token.p99: 200.0: allowed: no less than time_to_first_token.p50, which is 0.35 s",
+        ),
+        (
+            but(AIPERF, "request_latency.p95", 4000.0),
+            "request_latency.p99: 3500.0: allowed: no less than request_latency.p95, which is 4 s",
+        ),
+        (
+            but(AIPERF, "time_to_first_token.p99", 3600.0),
+            "time_to_first_token.p99: 3600.0: allowed: no more than request_latency.p99, which is 3.5 s",
+        ),
+        (but(AIPERF, "request_latency.p50", float("inf")), "request_latency.p50: inf: allowed: a number, 0 or more"),
+    ],
+)
+def test_what_no_load_test_can_measure_is_refused_with_its_place(document: Any, told: str) -> None:
+    assert refused(document).startswith(f"result.json: {told}")
+
+
+def test_rounding_is_no_contradiction() -> None:
+    """A single token each: the first is the last, and one of the two is rounded to milliseconds."""
+    [*_, run] = read(but(but(GUIDELLM, f"{TTFT_OF_GUIDELLM}p99", 3500.4), f"{TTFT_OF_GUIDELLM}p50", 2500.0))
+    assert run.measures[Measure.TTFT_P99] == pytest.approx(3.5004)
 
 
 @pytest.mark.parametrize(
