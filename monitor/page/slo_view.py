@@ -93,7 +93,7 @@ def objectives(told: Told) -> list[Objective]:
 
 def _cards(statuses: Iterable[Status]) -> list[Card]:
     ordered = sorted(statuses, key=lambda s: (_WORST_FIRST.index(s.state), s.group))
-    return [_card(each) for each in ordered]
+    return [card(each) for each in ordered]
 
 
 def _asked(slo: Slo) -> str:
@@ -109,7 +109,7 @@ def _asked(slo: Slo) -> str:
     return f"{share} {what}, over {slo.days} days"
 
 
-def _card(of: Status) -> Card:
+def card(of: Status) -> Card:
     budget, of_budget = _budget(of)
     return Card(
         labels={name: value for name, value in of.labels.items() if value and (name, value) != _USUAL},

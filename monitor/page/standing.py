@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from alerts.budget import State
+from monitor.evaluate.status import Status
 from monitor.evaluate.watch import Told
 from monitor.page.alert_view import AlertView, Firing
-from monitor.page.slo_view import CONDITIONS, Card, objectives
+from monitor.page.slo_view import Card, card
 
 _MOST = 6
-_TROUBLE = (CONDITIONS[State.EXHAUSTED], CONDITIONS[State.BURNING])
+_TROUBLE = (State.EXHAUSTED, State.BURNING)
 """The worst first."""
 _WHERE = ("slo", "server", "node", "gpu", "model")
 """Labels that say where it is; the others stand on the page that a line leads to."""
@@ -52,11 +53,11 @@ class Standing:
 
 
 def standing(alerts: AlertView, told: Told) -> Standing:
-    troubled = sorted(_troubled(told), key=lambda t: _TROUBLE.index(t.card.condition))
+    troubled = _troubled(told)
     return Standing(
         firing=tuple(Fires(alert, _where(alert.lines[0].labels)) for alert in alerts.loud[:_MOST]),
         more_firing=len(alerts.loud[_MOST:]),
-        troubled=tuple(troubled[:_MOST]),
+        troubled=tuple(Troubled(status.slo.name, card(status)) for status in troubled[:_MOST]),
         more_troubled=len(troubled[_MOST:]),
         unknown=sum(status.state is State.UNKNOWN for status in told.statuses),
         is_watched=alerts.is_watched,
@@ -68,8 +69,7 @@ def _where(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: labels[name] for name in names[:_MOST_LABELS]}
 
 
-def _troubled(told: Told) -> Iterable[Troubled]:
-    for objective in objectives(told):
-        for card in objective.cards:
-            if card.condition in _TROUBLE:
-                yield Troubled(objective.name, card)
+def _troubled(told: Told) -> list[Status]:
+    place = {slo.name: number for number, slo in enumerate(told.slos)}
+    found = (status for status in told.statuses if status.state in _TROUBLE)
+    return sorted(found, key=lambda s: (_TROUBLE.index(s.state), place[s.slo.name], s.group))
