@@ -44,7 +44,7 @@ from monitor.page.explorer import Explorer
 from monitor.page.explorer import router as explorer_router
 from monitor.page.judged import Judged
 from monitor.page.judged import router as judged_router
-from monitor.page.routes import OF_HISTORY, PAGES, Beside, Pages
+from monitor.page.routes import Beside, Pages
 from monitor.page.routes import router as page_router
 from monitor.recorder import Recorder
 
@@ -134,7 +134,7 @@ def _add_api(app: FastAPI, of: _Parts, sidecars: Sequence[str]) -> None:
 
 def _add_pages(app: FastAPI, of: _Parts, looked_for: Sequence[str], debug_path: str | None) -> None:
     judging = None if of.alerts is None or of.watch is None else (of.alerts, of.watch)
-    pages = Pages.of(OF_HISTORY if judging is None else PAGES, of.is_simulated)
+    pages = Pages.of(of.is_simulated, is_judged=judging is not None)
     judged = None if judging is None else _judged(of, *judging, pages)
     beside = Beside(of.history_problems, of.source_problems, None if judged is None else judged.standing)
     app.include_router(

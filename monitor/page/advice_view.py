@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -19,7 +19,7 @@ from monitor.history.database import HistoryError
 from monitor.history.question import QuestionError
 from monitor.page import assets
 from monitor.page.condition import Condition
-from monitor.page.routes import AcceptEncoding, environment, html_answer
+from monitor.page.routes import AcceptEncoding, Pages, environment, html_answer
 
 PATH = "/advice"
 SPANS = (("1h", "last hour"), ("6h", "6 hours"), ("24h", "24 hours"), ("7d", "7 days"), ("30d", "30 days"))
@@ -45,7 +45,7 @@ class Answered:
 
 
 class AdvicePage:
-    def __init__(self, adviser: Adviser, clock: Callable[[], float], pages: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, adviser: Adviser, clock: Callable[[], float], pages: Pages) -> None:
         self._adviser, self._clock = adviser, clock
         self._templates = environment(assets.load(), pages)
 

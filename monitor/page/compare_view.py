@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -36,7 +36,7 @@ from monitor.page.charts import model as charts
 from monitor.page.charts import units
 from monitor.page.charts.artist import Artist, ChartError
 from monitor.page.charts.legend import Entry, colours, legend
-from monitor.page.routes import AcceptEncoding, environment, html_answer
+from monitor.page.routes import AcceptEncoding, Pages, environment, html_answer
 
 PATH = "/compare"
 SIZE = charts.Size(1200, 340)
@@ -127,9 +127,7 @@ class Answered:
 
 
 class ComparePage:
-    def __init__(
-        self, comparer: Comparer, artist: Artist, clock: Callable[[], float], pages: Sequence[tuple[str, str]]
-    ) -> None:
+    def __init__(self, comparer: Comparer, artist: Artist, clock: Callable[[], float], pages: Pages) -> None:
         self._comparer, self._artist, self._clock = comparer, artist, clock
         self._templates = environment(assets.load(), pages)
 

@@ -20,7 +20,7 @@ from monitor.history.question import AGGREGATIONS, InvalidParameter, QuestionErr
 from monitor.page import assets
 from monitor.page.charts.artist import Artist, ChartError
 from monitor.page.explorer_view import View, view
-from monitor.page.routes import AcceptEncoding, environment, html_answer
+from monitor.page.routes import AcceptEncoding, Pages, environment, html_answer
 
 PATH = "/history"
 FIRST = (("metric", "llm_generation_tokens_total"), ("since", "6h"), ("group_by", "framework"))
@@ -58,9 +58,7 @@ class Answered:
 
 
 class Explorer:
-    def __init__(
-        self, history: History, artist: Artist, clock: Callable[[], float], pages: Sequence[tuple[str, str]]
-    ) -> None:
+    def __init__(self, history: History, artist: Artist, clock: Callable[[], float], pages: Pages) -> None:
         self._history, self._artist, self._clock = history, artist, clock
         self._templates = environment(assets.load(), pages)
 

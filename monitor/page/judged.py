@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from fastapi import APIRouter, Response
 
@@ -15,7 +15,7 @@ from monitor.evaluate.watch import Told
 from monitor.history.database import ReadError
 from monitor.page import assets
 from monitor.page.alert_view import AlertView, alert_view
-from monitor.page.routes import PAGES, AcceptEncoding, environment, html_answer
+from monitor.page.routes import AcceptEncoding, Pages, environment, html_answer
 from monitor.page.runbooks import runbook
 from monitor.page.slo_view import objectives, summary
 from monitor.page.standing import Standing, standing
@@ -33,7 +33,7 @@ class Judged:
         alerts: AlertHistory,
         problems: Callable[[], list[str]],
         clock: Callable[[], float],
-        pages: Sequence[tuple[str, str]] = PAGES,
+        pages: Pages,
     ) -> None:
         self._told, self._alerts, self._problems, self._clock = told, alerts, problems, clock
         self._templates = environment(assets.load(), pages)
@@ -56,12 +56,12 @@ class Judged:
 
     def standing(self) -> Standing:
         """Raises ReadError."""
-        return standing(self._alert_view(self._clock()), self._told())
+        return standing(self._alert_view(self._clock(), most_over=0), self._told())
 
-    def _alert_view(self, now: float) -> AlertView:
+    def _alert_view(self, now: float, most_over: int = _MOST_OVER) -> AlertView:
         """Raises ReadError."""
         firing = [a for s in (State.FIRING, State.UNKNOWN) for a in self._find(now, s, _MOST_FIRING)]
-        over = self._find(now, State.RESOLVED, _MOST_OVER, since=now - _SHOWN_SECONDS)
+        over = self._find(now, State.RESOLVED, most_over, since=now - _SHOWN_SECONDS) if most_over else ()
         return alert_view(firing, over, now, was_told=self._alerts.was_told())
 
     def _find(self, now: float, state: State, most: int, since: float = -math.inf) -> list[Alert]:

@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 from monitor.fleet import Fleet, ServerRow
 from monitor.history.database import ReadError
 from monitor.page import assets, quantities
+from monitor.page.accepted import accepts_gzip
 from monitor.page.changes import changes
 from monitor.page.fleet_view import fleet_view, server_line, server_path
 from monitor.page.gpu_view import gpu_view, gpus_of_server, own_gpus
@@ -25,8 +26,8 @@ from monitor.page.standing import Standing
 from monitor.page.trends import GPUS, Asks, Trends
 
 REFRESH_SECONDS = 5
-OF_HISTORY = (("/history", "History"), ("/compare", "Comparison"), ("/advice", "Advice"))
-PAGES = (("/slos", "Objectives"), ("/alerts", "Alerts"), *OF_HISTORY)
+_OF_HISTORY = (("/history", "History"), ("/compare", "Comparison"), ("/advice", "Advice"))
+_OF_JUDGED = (("/slos", "Objectives"), ("/alerts", "Alerts"))
 RELOAD_SECONDS = 15
 """Without JavaScript the whole page is loaded again."""
 _COMPRESS_FROM = 1000
@@ -57,16 +58,21 @@ AcceptEncoding = Annotated[str, Header(alias="Accept-Encoding")]
 IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
 
 
-class Pages(tuple[tuple[str, str], ...]):
-    """Addresses and names of the pages beside the fleet's; `simulated` tells whether any server shown is simulated."""
+def _never() -> bool:
+    return False
 
-    simulated: Callable[[], bool]
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Those beside the fleet's, by address and name. `is_simulated` tells whether any server is that they may show."""
+
+    beside: tuple[tuple[str, str], ...] = ()
+    is_simulated: Callable[[], bool] = _never
 
     @classmethod
-    def of(cls, pages: Sequence[tuple[str, str]], simulated: Callable[[], bool]) -> Pages:
-        made = cls(pages)
-        made.simulated = simulated
-        return made
+    def of(cls, is_simulated: Callable[[], bool], *, is_judged: bool) -> Pages:
+        """`is_judged`: whether there are objectives and alerts."""
+        return cls((*(_OF_JUDGED if is_judged else ()), *_OF_HISTORY), is_simulated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,7 @@ class Page:
         looked_for: Sequence[str],
         debug_path: str | None,
         beside: Beside,
-        pages: Sequence[tuple[str, str]],
+        pages: Pages,
     ) -> None:
         self.fleet, self.history, self.clock = fleet, history, clock
         self.trends, self.gpu_trends = Trends(history), Trends(history, GPUS)
@@ -163,8 +169,7 @@ def harmless(value: object) -> object:
     return value.translate(_TURNS_TEXT) if isinstance(value, str) else value
 
 
-def environment(known: dict[str, assets.Asset], pages: Sequence[tuple[str, str]]) -> Environment:
-    """`pages` are addresses and names of those beside the fleet's."""
+def environment(known: dict[str, assets.Asset], pages: Pages) -> Environment:
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -193,7 +198,7 @@ def router(
     looked_for: Sequence[str] = (),
     debug_path: str | None = None,
     beside: Beside = Beside(),
-    pages: Sequence[tuple[str, str]] = (),
+    pages: Pages = Pages(),
 ) -> APIRouter:
     """`debug_path` is where the sidecar's debug pages are, if this process serves them."""
     page = Page(fleet, history, clock, looked_for, debug_path, beside, pages)
@@ -226,7 +231,7 @@ def router(
 
 def html_answer(text: str, accept_encoding: str, status: int = 200) -> Response:
     body, headers = text.encode(), {**_HEADERS, "Cache-Control": "no-store", "Vary": "Accept-Encoding"}
-    if len(body) >= _COMPRESS_FROM and "gzip" in accept_encoding:
+    if len(body) >= _COMPRESS_FROM and accepts_gzip(accept_encoding):
         body, headers = gzip.compress(body, 5), {**headers, "Content-Encoding": "gzip"}
     return Response(body, status, headers, "text/html; charset=utf-8")
 

@@ -14,7 +14,7 @@ from monitor.history.ask import History
 from monitor.page.charts.artist import Artist
 from monitor.page.explorer import Explorer
 from monitor.page.explorer import router as explorer_router
-from monitor.page.routes import router
+from monitor.page.routes import Pages, router
 from tests.dashboards.previews import months
 from tests.dashboards.previews.pictures import a_month
 from tests.end_to_end.browser import chromium, serving
@@ -33,7 +33,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         def clock() -> float:
             return float(months.UNTIL)
 
-        pages = (("/history", "History"),)
+        pages = Pages((("/history", "History"),))
         app.include_router(router(fleet, Past(), clock=clock, pages=pages))
         app.include_router(api_router(fleet, history, clock))
         app.include_router(explorer_router(Explorer(history, artist, clock, pages)))

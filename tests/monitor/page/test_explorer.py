@@ -20,6 +20,7 @@ from monitor.history.minutes import Window
 from monitor.history.store import Store
 from monitor.page.charts.artist import Artist
 from monitor.page.explorer import Explorer, complete, router
+from monitor.page.routes import Pages
 from tests.monitor.history.fleet import HOUR, START, gpu, gpu_minute, server_minute, write
 
 NOW = float(START + HOUR)
@@ -57,7 +58,7 @@ def app(history: History, store: Store, artist: Artist) -> FastAPI:
     app = FastAPI()
     problems.install(app)
     app.include_router(api_router(Fleet(), history, lambda: NOW))
-    app.include_router(router(Explorer(history, artist, lambda: NOW, (("/history", "History"),))))
+    app.include_router(router(Explorer(history, artist, lambda: NOW, Pages((("/history", "History"),)))))
     return app
 
 
