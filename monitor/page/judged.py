@@ -15,6 +15,7 @@ from monitor.evaluate.watch import Told
 from monitor.history.database import ReadError
 from monitor.page import assets
 from monitor.page.alert_view import AlertView, alert_view
+from monitor.page.merged import merged
 from monitor.page.routes import AcceptEncoding, Pages, environment, html_answer
 from monitor.page.runbooks import runbook
 from monitor.page.slo_view import objectives, summary
@@ -42,7 +43,7 @@ class Judged:
         told = self._told()
         of_all = summary(told)
         context = {"objectives": objectives(told), "summary": of_all, "title": of_all.title, "at": told.at}
-        return self._render(template, "/slos", "/fragments/slos", problems=self._problems(), **context)
+        return self._render(template, "/slos", "/fragments/slos", problems=merged(self._problems()), **context)
 
     def alerts_html(self, template: str) -> str:
         now, problems = self._clock(), self._problems()
@@ -52,7 +53,7 @@ class Judged:
         except ReadError as error:
             view, title, problems = None, "Alerts · inferwatch", [*problems, str(error)]
         context = {"view": view, "title": title, "most_firing": _MOST_FIRING, "most_over": _MOST_OVER}
-        return self._render(template, "/alerts", "/fragments/alerts", problems=problems, **context)
+        return self._render(template, "/alerts", "/fragments/alerts", problems=merged(problems), **context)
 
     def standing(self) -> Standing:
         """Raises ReadError."""

@@ -21,6 +21,7 @@ from monitor.page.accepted import accepts_gzip
 from monitor.page.changes import changes
 from monitor.page.fleet_view import fleet_view, server_line, server_path
 from monitor.page.gpu_view import gpu_view, gpus_of_server, own_gpus
+from monitor.page.merged import merged
 from monitor.page.server_view import server_view
 from monitor.page.standing import Standing
 from monitor.page.trends import GPUS, Asks, Trends
@@ -123,8 +124,8 @@ class Page:
             now=now,
             looked_for=self.looked_for,
             reads_servers=self.debug_path is not None,
-            problems=list(dict.fromkeys([*self.beside.history(), *unread])),
-            source_problems=list(self.beside.sources().values()),
+            problems=merged([*self.beside.history(), *unread]),
+            source_problems=merged(self.beside.sources().values()),
             fragment="/fragments/fleet",
         )
 
