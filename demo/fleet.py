@@ -24,7 +24,7 @@ _ROUTING = 7
 _TRANSFER_SECONDS, _TRANSFER_TOKEN = 0.005, 2e-6
 """That the KV cache of a prompt is under way to a decode server, and more for each of its tokens."""
 _FORGET_EVERY = 600.0
-_FREE_MIB, _USED_MIB = 4, 73_200
+_FREE_MIB = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,9 @@ class Fleet:
         return Stream(requests, service)
 
     def _host(self, node: str, count: int, start: float) -> DcgmExporter:
-        used = {n for server in self.servers.values() if server.spec.node == node for n in server.spec.gpus}
-        mib = [_USED_MIB if n in used else _FREE_MIB for n in range(count)]
+        specs = [server.spec for server in self.servers.values() if server.spec.node == node]
+        used = {number: spec.used_mib for spec in specs for number in spec.gpus}
+        mib = [used.get(number, _FREE_MIB) for number in range(count)]
         return DcgmExporter(node, mib, lambda gpu, now: self._load(f"{node}/{gpu}", now), start)
 
     def _load(self, gpu: str, now: float) -> Load:

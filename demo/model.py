@@ -94,6 +94,10 @@ class Limits:
     prefix_caching: bool = True
     adapters: int = 0
     """So many different ones run together; without any, requests for one are rejected."""
+    draft_tokens: int = 0
+    """Proposed for each step of a sequence; without any, it speculates not. The model's steps take no account of it."""
+    drafts_accepted: float = 0.0
+    """The share of them."""
 
 
 class EngineState(Protocol):

@@ -14,7 +14,7 @@ from demo.faces.sglang import Sglang
 from demo.faces.triton import Triton
 from demo.faces.trtllm_serve import TrtllmServe
 from demo.faces.vllm import Vllm
-from demo.model import Answer, EngineState, Face, Identity, Limits, Request, Steps
+from demo.model import NOT_FOUND, Answer, EngineState, Face, Identity, Limits, Request, Steps
 from demo.observers import Silent
 from demo.pace import PACES, Curve, Pace
 from demo.reply import REFUSED, Change, Reply
@@ -44,6 +44,8 @@ FACES: Mapping[str, _Makes] = {
 """By frontend."""
 FRAMEWORK_OF = {"trtllm_serve": "tensorrt_llm", "triton": "tensorrt_llm"}
 """Of frontends that are not named as their framework is."""
+METRICS_OF = {"trtllm_serve": "/prometheus/metrics"}
+"""Where their metrics page is, if not at the usual place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,10 @@ class Spec:
     """What an upgrade changes of its families' names."""
     tells_iterations: bool = True
     """Whether trtllm-serve runs with its iteration statistics, which are off by default."""
+    tells_metrics: bool = True
+    """Whether its metrics page is switched on. vLLM's is there without: its own families are not on it."""
+    used_mib: int = 73_200
+    """Of the memory of each of its GPUs, taken at its start."""
 
     @property
     def framework(self) -> str:
@@ -150,11 +156,22 @@ class SimulatedServer:
     def answer(self, path: str, now: float) -> Reply:
         if self.process is None:
             return REFUSED
-        is_off = path == "/metrics" and not self.spec.tells_iterations
-        reply = Reply(_NO_ITERATIONS if is_off else self.process.face.answer(path, now))
+        reply = Reply(self._answer(self.process.face, path, now))
         for change in self.changes.values():
             reply = change(reply)
         return reply
+
+    def _answer(self, face: Face, path: str, now: float) -> Answer:
+        """What is switched off is not there."""
+        if path == "/metrics" and not self.spec.tells_iterations:
+            return _NO_ITERATIONS
+        answer = face.answer(path, now)
+        if self.spec.tells_metrics or not path.startswith(METRICS_OF.get(self.spec.frontend, "/metrics")):
+            return answer
+        if self.spec.frontend != "vllm":
+            return NOT_FOUND
+        lines = answer.body.splitlines(keepends=True)
+        return replace(answer, body=b"".join(line for line in lines if b"vllm:" not in line))
 
     def load(self, now: float) -> Load:
         """Of its GPUs: the mean of its engines."""

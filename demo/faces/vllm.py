@@ -1,6 +1,7 @@
 """vLLM 0.6.6 (V0 engine), 0.10 and 0.32: what its API server answers.
 
-Left out: speculation, and that 0.10 looks a prompt up in the prefix cache again each step while it waits for room.
+Left out: how speculation changes the time between tokens, how many drafted tokens are accepted at each position, and
+that 0.10 looks a prompt up in the prefix cache again each step while it waits for room.
 """
 
 from __future__ import annotations

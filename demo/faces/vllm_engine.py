@@ -101,6 +101,7 @@ class VllmEngine:
         self._rates = rates
         self._has_stepped = False
         self._whole_prompts = 0
+        self._tokens = self._drafts = self._accepted = 0
         self._blocks_looked_up = 0
         self._blocks_found = 0
 
@@ -132,6 +133,20 @@ class VllmEngine:
     def gaps(self, seconds: float, count: int, now: float) -> None:
         self._signals.add("generated_tokens", count)
         self._signals.observe("gap_seconds", seconds, count)
+        if self._state.limits.draft_tokens:
+            self._speculate(count)
+
+    def _speculate(self, tokens: int) -> None:
+        """A step of a sequence makes one token of its own, and those of its draft that are accepted."""
+        limits = self._state.limits
+        self._tokens += tokens
+        steps = int(self._tokens / (1 + limits.drafts_accepted * limits.draft_tokens)) - self._drafts
+        self._drafts += steps
+        accepted = self._tokens - self._drafts - self._accepted
+        self._accepted += accepted
+        self._signals.add("drafts", steps)
+        self._signals.add("drafted_tokens", steps * limits.draft_tokens)
+        self._signals.add("accepted_tokens", accepted)
 
     def preempted(self, request: Request, now: float) -> None:
         self._signals.add("preemptions")

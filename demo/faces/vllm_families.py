@@ -64,6 +64,16 @@ def _config(labels: str, limits: Limits, engines: int, **told: str) -> Row:
     return Row("vllm:cache_config_info", "gauge", _NEVER, "config", found, value=1.0, at_start=True)
 
 
+def _drafts(limits: Limits) -> list[Row]:
+    """Of a server that speculates."""
+    rows = [
+        _counter("spec_decode_num_drafts", "drafts"),
+        _counter("spec_decode_num_draft_tokens", "drafted_tokens"),
+        _counter("spec_decode_num_accepted_tokens", "accepted_tokens"),
+    ]
+    return rows if limits.draft_tokens else []
+
+
 def _from_start(rows: Iterable[Row]) -> list[Row]:
     return [replace(row, at_start=True) for row in rows]
 
@@ -146,7 +156,7 @@ def _of_0_10(limits: Limits, engines: int) -> list[Row]:
         *_phases(),
     ]
     config = _config(_CONFIG_0_10, limits, engines, **_CONFIG_VALUES_0_10)
-    return [*_from_start(rows), *_lora(limits), config]
+    return [*_from_start([*rows, *_drafts(limits)]), *_lora(limits), config]
 
 
 def _phases() -> list[Row]:
@@ -183,7 +193,7 @@ def _of_0_32(limits: Limits, engines: int) -> list[Row]:
         Row("vllm:admission_rejections_total", "counter", signal, "server", {"reason": reason})
         for reason, signal in {"max_num_queued_reqs": "refused", "max_num_queued_tokens": _NEVER}.items()
     ]
-    rows = [*_counted_0_32(), *server, *_distributions_0_32(limits)]
+    rows = [*_counted_0_32(), *_drafts(limits), *server, *_distributions_0_32(limits)]
     told = _CONFIG_VALUES_0_32 | {
         "effective_attention_block_size": str(limits.block_tokens),
         "kv_cache_size_tokens": str(limits.kv_tokens),
