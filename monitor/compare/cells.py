@@ -20,10 +20,10 @@ _SEED = 7
 _HOUR = 3600.0
 _MILLION = 1e6
 _WHY = {
-    Measure.TOKENS_PER_GPU: "which GPUs its servers ran on is not known",
+    Measure.TOKENS_PER_GPU: "which GPUs its servers ran on is not known, or they share them",
     Measure.HIT_RATIO: "not measured here",
     Measure.JOULES: "the energy of its servers' GPUs is not known, or they share them",
-    Measure.COST: "no price of an hour of this type of GPU is configured, or its GPUs are not known",
+    Measure.COST: "no price of an hour of this type of GPU is configured, or its GPUs are not known or shared",
     **dict.fromkeys(PERCENTILES, "not measured here"),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,49 +54,66 @@ def power(rows: Columns, gpus: Sequence[Gpu]) -> dict[Gpu, ByMinute]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A server that had a GPU in these minutes, which are in order."""
+
+    gpu: Gpu
+    start: Ints
+
+
 def of_servers(
-    rows: Rows, hosts: Sequence[Host], placed: Mapping[Host, Timeline], powers: Mapping[Gpu, ByMinute]
+    rows: Rows,
+    hosts: Sequence[Host],
+    placed: Mapping[Host, Timeline],
+    many: Mapping[Gpu, ByMinute],
+    powers: Mapping[Gpu, ByMinute],
 ) -> tuple[Rows, list[str]]:
     """The rows with the time and the energy of GPUs, and the type of GPU of each row.
 
-    `hosts` are by the number of a server. Of a GPU that several servers have nobody knows whose energy it was; time it
-    has for each of them.
+    `hosts` are by the number of a server. `many` are the users of each GPU: where there are several nobody knows whose
+    its time and its energy were.
     """
     numbers, types = rows.numbers.copy(), [""] * len(rows)
-    users = _users(rows, hosts, placed)
-    for host, own, told in _placements(rows, hosts, placed):
+    for host, own, told in _placements(rows.server, rows.start, hosts, placed):
         gpus = [(host[0], uuid) for uuid in told]
         start, seconds = rows.start[own], rows.number(Number.SECONDS)[own]
         kind = ", ".join(sorted(set(told.values()) - {""}))
         for row in own.tolist():
             types[row] = kind
         if gpus:
-            numbers[own, Number.GPU_SECONDS] = len(gpus) * seconds
-            numbers[own, Number.JOULES] = seconds * sum(
-                np.where(users[gpu].at(start) <= 1, powers[gpu].at(start), np.nan) if gpu in powers else np.nan
-                for gpu in gpus
+            alone = np.where(np.all([many[gpu].at(start) <= 1 for gpu in gpus], axis=0), seconds, np.nan)
+            unknown = np.full(len(own), np.nan)
+            numbers[own, Number.GPU_SECONDS] = len(gpus) * alone
+            numbers[own, Number.JOULES] = alone * sum(
+                powers[gpu].at(start) if gpu in powers else unknown for gpu in gpus
             )
     return Rows(rows.server, rows.start, numbers, rows.phases), types
 
 
 def _placements(
-    rows: Rows, hosts: Sequence[Host], placed: Mapping[Host, Timeline]
+    server: Ints, start: Ints, hosts: Sequence[Host], placed: Mapping[Host, Timeline]
 ) -> Iterator[tuple[Host, Ints, Mapping[str, str]]]:
-    """Rows of a server while it was on the same GPUs, and the types of these by uuid."""
+    """Minutes of a server while it was on the same GPUs, and the types of these by uuid."""
     for number, host in enumerate(hosts):
         timeline = placed.get(host)
-        own = np.flatnonzero(rows.server == number)
+        own = np.flatnonzero(server == number)
         if timeline is not None and len(own):
-            value = timeline.at(rows.start[own])
+            value = timeline.at(start[own])
             for each in np.unique(value).tolist():
                 yield host, own[value == each], types_of(timeline.values[each])
 
 
-def _users(rows: Rows, hosts: Sequence[Host], placed: Mapping[Host, Timeline]) -> dict[Gpu, ByMinute]:
+def uses(server: Ints, start: Ints, hosts: Sequence[Host], placed: Mapping[Host, Timeline]) -> Iterator[Use]:
+    """Of minutes of servers, by the number of each."""
+    for host, own, told in _placements(server, start, hosts, placed):
+        yield from (Use((host[0], uuid), start[own]) for uuid in told)
+
+
+def users(of: Iterable[Use]) -> Mapping[Gpu, ByMinute]:
     """How many have each GPU, minute by minute."""
     found: defaultdict[Gpu, list[Ints]] = defaultdict(list)
-    for host, own, told in _placements(rows, hosts, placed):
-        for uuid in told:
-            found[host[0], uuid].append(rows.start[own])
+    for use in of:
+        found[use.gpu].append(use.start)
     counts = {gpu: np.unique(np.concatenate(starts), return_counts=True) for gpu, starts in found.items()}
     return {gpu: ByMinute(start, many.astype(np.float64)) for gpu, (start, many) in counts.items()}

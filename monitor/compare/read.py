@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from monitor.compare import rows as of_rows
 from monitor.compare.asked import Asked
 from monitor.compare.gpus import Host
 from monitor.compare.observed import Named, Observed, Server
-from monitor.compare.rows import MINUTE, Flags, Rows, folded
+from monitor.compare.rows import MINUTE, Flags, Members, Rows, folded
 from monitor.compare.timeline import Timeline
 from monitor.history import tables
 from monitor.history.aggregate import Lives
@@ -74,14 +74,15 @@ class _Reader:
         self._span = Span(Tier.MINUTE, asked.since, asked.until)
 
     def observed(self) -> Observed:
-        engines = [row for row in self._series(Scope.ENGINE) if self._is_asked_for(row)]
+        there = [row for row in self._series(Scope.ENGINE) if self._was_there(row)]
+        engines = [row for row in there if self._asked.model in ("", row["model"])]
         self._refuse_too_many(engines)
-        servers = list(dict.fromkeys(map(_server, engines)))
-        server_of = np.array([servers.index(_server(row)) for row in engines], np.int64)
+        servers, members = _members(engines)
         read = self._scan(Scope.ENGINE, of_rows.COLUMNS, engines)
-        found = folded(read, server_of, _lives(engines), bounds(self._connection))
+        found = folded(read, members, bounds(self._connection))
         hosts, changes = [(one.node, one.server) for one in servers], self._changes()
-        rows, types = self._with_gpus(found.rows, hosts, changes)
+        beside = [row for row in there if self._asked.model not in ("", row["model"])]
+        rows, types = self._with_gpus(found.rows, hosts, changes, beside)
         return Observed(
             tuple(servers),
             rows,
@@ -92,10 +93,9 @@ class _Reader:
             kept_since(self._connection).get(Tier.MINUTE, 0),
         )
 
-    def _is_asked_for(self, engine: _Series) -> bool:
+    def _was_there(self, engine: _Series) -> bool:
         lived = _lives([engine])
-        is_there = bool(lived.first[0] < self._asked.until and lived.last[0] > self._asked.since)
-        return is_there and self._asked.model in ("", engine["model"])
+        return bool(lived.first[0] < self._asked.until and lived.last[0] > self._asked.since)
 
     def _scan(self, scope: Scope, names: Sequence[str], series: Sequence[_Series]) -> Columns:
         return scan(self._connection, scope, [self._span] if series else [], names, _ids(series))
@@ -126,13 +126,24 @@ class _Reader:
             found[row.node, row.server].append(Event(of, row.at, row.kind, row.before, row.after))
         return _Changes(found)
 
-    def _with_gpus(self, rows: Rows, hosts: Sequence[Host], changes: _Changes) -> tuple[Rows, list[str]]:
+    def _with_gpus(
+        self, rows: Rows, hosts: Sequence[Host], changes: _Changes, beside: Sequence[_Series]
+    ) -> tuple[Rows, list[str]]:
+        """`beside` are engines that are not asked for and may be on the same GPUs."""
         now = {(row["node"], row["server"]): row["info"].get("gpus", "") for row in self._series(Scope.TARGET)}
-        placed = {host: changes.timeline(host, "gpus", now.get(host, "")) for host in hosts}
+        placed = {host: changes.timeline(host, "gpus", gpus) for host, gpus in now.items()}
         there = [row for row in self._series(Scope.GPU) if row["node"] in {node for node, _ in hosts}]
         read = self._scan(Scope.GPU, of_gpus.COLUMNS, there)
         powers = of_gpus.power(read, [(row["node"], row["uuid"]) for row in there])
-        return of_gpus.of_servers(rows, hosts, placed, powers)
+        used = of_gpus.uses(rows.server, rows.start, hosts, placed)
+        others = self._uses_of([row for row in beside if row["node"] in {node for node, _ in hosts}], placed)
+        return of_gpus.of_servers(rows, hosts, placed, of_gpus.users([*used, *others]), powers)
+
+    def _uses_of(self, engines: Sequence[_Series], placed: Mapping[Host, Timeline]) -> Iterator[of_gpus.Use]:
+        servers, members = _members(engines)
+        read = self._scan(Scope.ENGINE, ("covered_seconds",), engines)
+        there = np.unique(np.stack([members.server[read["series"]], read["start"]], axis=1), axis=0)
+        yield from of_gpus.uses(there[:, 0], there[:, 1], [(one.node, one.server) for one in servers], placed)
 
 
 def simulated(connection: Connection) -> set[str]:
@@ -142,12 +153,22 @@ def simulated(connection: Connection) -> set[str]:
     return {f"{row.node}/{row.server}" for row in found if row.labels.get("source") in _UNREAL}
 
 
-def _server(engine: _Series) -> Server:
-    node, server, framework, model, role = (
-        str(engine[name] or "") for name in ("node", "server", "framework", "model", "role")
-    )
-    simulated = engine["labels"].get("source") in _UNREAL
-    return Server(node, server, framework, model, role, engine["info"].get("frontend", ""), simulated)
+def _members(engines: Sequence[_Series]) -> tuple[list[Server], Members]:
+    """The servers whose these are. A series of all engines of a server together may not know the frontend."""
+    known = {_named_by(row): row["info"]["frontend"] for row in engines if row["info"].get("frontend")}
+    each = [_server(row, known.get(_named_by(row), "")) for row in engines]
+    servers = list(dict.fromkeys(each))
+    number = np.array([servers.index(one) for one in each], np.int64)
+    return servers, Members(number, _lives(engines), np.array([not row["engine"] for row in engines], bool))
+
+
+def _named_by(engine: _Series) -> tuple[str, ...]:
+    return tuple(str(engine[name] or "") for name in ("node", "server", "framework", "model", "role"))
+
+
+def _server(engine: _Series, frontend: str) -> Server:
+    node, server, framework, model, role = _named_by(engine)
+    return Server(node, server, framework, model, role, frontend, engine["labels"].get("source") in _UNREAL)
 
 
 def _ids(series: Iterable[_Series]) -> Ints:

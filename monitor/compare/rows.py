@@ -124,32 +124,66 @@ class Folded:
     partial: Flags
 
 
-def folded(engines: Columns, server_of: Ints, lives: Lives, bounds: Bounds) -> Folded:
-    """Adds up the engines of each server; `server_of` and `lives` are by the number of an engine."""
-    server, minute = server_of[engines["series"]], engines["start"] // MINUTE
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Series of engines, by their number: whose they are, when they lived, and which are of no engine of its own but
+    tell what is counted for all engines of a server together."""
+
+    server: Ints
+    lives: Lives
+    of_all: Flags
+
+
+def folded(engines: Columns, members: Members, bounds: Bounds) -> Folded:
+    """Adds up the engines of each server."""
+    server, minute = members.server[engines["series"]], engines["start"] // MINUTE
     most = int(minute.max(initial=0)) + 1
     keys, cell = np.unique(server * most + minute, return_inverse=True)
     numbers = np.full((len(keys), len(Number)), np.nan)
     numbers[:, Number.MINUTES] = 1.0
+    summed = _Sums(cell, members.of_all[engines["series"]], len(keys))
     for column, values in _values(engines).items():
-        numbers[:, column] = np.bincount(cell, values, len(keys))
+        numbers[:, column] = summed.of(values)
+    numbers[:, Number.AT_ONCE] = _at_once(engines, summed, keys // most)
     numbers[:, Number.SECONDS] = _extreme(np.maximum, cell, engines["increase_seconds"], len(keys))
     rows = Rows(keys // most, keys % most * MINUTE, numbers, _phases(engines, cell, len(keys), bounds))
     covered = _extreme(np.minimum, cell, engines["covered_seconds"], len(keys))
-    missed = np.bincount(cell, minlength=len(keys)) < _expected(rows, server_of, lives)
+    missed = np.bincount(cell, minlength=len(keys)) < _expected(rows, members)
     known = (covered >= NEARLY_ALL * MINUTE) & (rows.number(Number.SECONDS) > 0) & ~np.isnan(rows.at_once)
     return Folded(rows, missed | ~known)
 
 
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Adds up, by cell: rows of engines, and rows of all engines of a server together."""
+
+    cell: Ints
+    of_all: Flags
+    cells: int
+
+    def of(self, values: Floats) -> Floats:
+        """What is told of all together, else what the engines add up to; not known where one of them does not tell."""
+        together, apart = self._sum(values, self.of_all), self._sum(values, ~self.of_all)
+        found: Floats = np.where(np.isnan(together), apart, together)
+        return found
+
+    def _sum(self, values: Floats, chosen: Flags) -> Floats:
+        there = np.bincount(self.cell[chosen], minlength=self.cells) > 0
+        found: Floats = np.where(there, np.bincount(self.cell[chosen], values[chosen], self.cells), np.nan)
+        return found
+
+
 def _values(engines: Columns) -> Mapping[Number, Floats]:
-    waiting = plausible(engines["requests_waiting_avg"])
     reasons = np.array([counted(engines[name]) for name in _FINISHED])
     finished = np.where(np.isnan(reasons).all(axis=0), np.nan, np.nansum(reasons, axis=0))
-    return {
-        Number.AT_ONCE: plausible(engines["requests_running_avg"]) + np.nan_to_num(waiting),
-        Number.FINISHED: finished,
-        **{column: counted(engines[name]) for column, name in _COUNTERS.items()},
-    }
+    return {Number.FINISHED: finished, **{column: counted(engines[name]) for column, name in _COUNTERS.items()}}
+
+
+def _at_once(engines: Columns, summed: _Sums, server: Ints) -> Floats:
+    """Those that run and those that wait. Of a server that never tells who waits nobody does, as far as is known."""
+    running, waiting = (summed.of(plausible(engines[f"requests_{which}_avg"])) for which in ("running", "waiting"))
+    never = np.bincount(server, ~np.isnan(waiting))[server] == 0
+    return running + np.where(never, 0.0, waiting)
 
 
 def _extreme(of: np.ufunc, cell: Ints, values: Floats, many: int) -> Floats:
@@ -158,10 +192,10 @@ def _extreme(of: np.ufunc, cell: Ints, values: Floats, many: int) -> Floats:
     return found
 
 
-def _expected(rows: Rows, server_of: Ints, lives: Lives) -> Ints:
+def _expected(rows: Rows, members: Members) -> Ints:
     """How many engines of its server were alive all through each minute."""
     found = np.zeros(len(rows), np.int64)
-    for server, first, last in zip(server_of.tolist(), lives.first, lives.last, strict=True):
+    for server, first, last in zip(members.server.tolist(), members.lives.first, members.lives.last, strict=True):
         own = slice(*np.searchsorted(rows.server, [server, server + 1]))
         found[own] += (first <= rows.start[own]) & (last >= rows.start[own] + MINUTE)
     return found

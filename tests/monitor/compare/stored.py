@@ -41,8 +41,9 @@ class Engine:
 
     @property
     def labels(self) -> Labels:
-        told = {"framework": self.framework, "model": self.model, "role": self.role, "engine": self.number}
-        given = {"source": self.source} if self.source else {}
+        told = {"framework": self.framework, "model": self.model, "role": self.role}
+        known = {"engine": self.number, "source": self.source}
+        given = {name: value for name, value in known.items() if value}
         return labels({"node": "n1", "server": self.server, **told, **given})
 
     def minute(self, start: int) -> Minute:

@@ -10,7 +10,7 @@ from monitor.compare.asked import Asked
 from monitor.compare.observed import Server
 from monitor.compare.read import observed
 from monitor.compare.rows import Number
-from monitor.history.minutes import Event
+from monitor.history.minutes import Event, Window
 from monitor.history.question import InvalidParameter
 from monitor.history.store import Store
 from tests.monitor.compare.stored import KIND, MINUTE, START, TTFT, Engine, gpu_window, target, window, write
@@ -38,6 +38,61 @@ def test_engines_of_a_server_are_added_up_minute_by_minute(database: Database, s
     assert ttft.counts.tolist() == [[20, 80, 18, 2, 0]] * 3
     assert not seen.partial.any()
     assert not seen.changed.any()
+
+
+def test_what_is_counted_for_all_engines_together_is_that_of_the_server(database: Database, store: Store) -> None:
+    """As SGLang's data-parallel engines: each has its gauges, tokens and hits, the server its prompts and latencies."""
+    write(store, [_data_parallel(n) for n in range(3)])
+    seen = observed(database, ASKED)
+    assert seen.servers == (Server("n1", "s1", "sglang", "llama", "unified", "sglang"),)
+    assert seen.rows.at_once.tolist() == [40, 40, 40], "16 that run and 4 that wait at each of two"
+    by_hand = {Number.PROMPT: 50_000, Number.GENERATION: 30_000, Number.FINISHED: 60, Number.HIT: 6_000}
+    for column, number in by_hand.items():
+        assert seen.rows.number(column).tolist() == [number] * 3
+    assert seen.rows.number(Number.SECONDS).tolist() == [60] * 3
+    (ttft,) = seen.rows.phases["ttft"]
+    assert ttft.counts.tolist() == [[10, 40, 9, 1, 0]] * 3
+    assert not seen.partial.any()
+
+
+def test_a_minute_without_what_is_counted_for_all_engines_is_partial(database: Database, store: Store) -> None:
+    windows = [_data_parallel(n) for n in range(3)]
+    del windows[1].rows[Engine(framework="sglang", number="").labels]
+    write(store, windows)
+    assert observed(database, ASKED).partial.tolist() == [False, True, False]
+
+
+def test_a_number_that_one_of_the_engines_does_not_tell_is_not_known(database: Database, store: Store) -> None:
+    one, two = Engine(), Engine(number="1")
+    made = window(0, one, two)
+    del made.rows[two.labels].counters["llm_prompt_tokens_total", ""]
+    write(store, [made])
+    rows = observed(database, ASKED).rows
+    assert np.isnan(rows.number(Number.PROMPT)).all()
+    assert rows.number(Number.GENERATION).tolist() == [30_000]
+
+
+def test_a_minute_that_does_not_tell_who_waits_is_partial_where_others_do(database: Database, store: Store) -> None:
+    write(store, [window(0, Engine(waiting=4.0)), window(1, Engine()), window(2, Engine(waiting=4.0))])
+    assert observed(database, ASKED).partial.tolist() == [False, True, False]
+
+
+def _data_parallel(number: int) -> Window:
+    """Two engines, and a line without an engine for what is counted of both."""
+    engines = [Engine(framework="sglang", number=n, waiting=4.0) for n in ("0", "1")]
+    of_all = Engine(framework="sglang", number="", prompt=50_000.0)
+    made = window(number, *engines, of_all)
+    for engine in engines:
+        row = made.rows[engine.labels]
+        row.histograms = {}
+        row.counters = {key: n for key, n in row.counters.items() if key[0] not in _OF_ALL}
+    row = made.rows[of_all.labels]
+    row.gauges, row.info = {}, {}
+    row.counters = {key: n for key, n in row.counters.items() if key[0] in _OF_ALL}
+    return made
+
+
+_OF_ALL = ("llm_prompt_tokens_total", "llm_requests_finished_total")
 
 
 def test_roles_and_models_of_one_server_are_servers_of_their_own(database: Database, store: Store) -> None:
@@ -123,6 +178,21 @@ def test_only_the_model_that_is_asked_for_is_read(database: Database, store: Sto
     write(store, [window(0, Engine(), Engine("s2", model="qwen"))])
     assert [s.model for s in observed(database, replace(ASKED, model="qwen")).servers] == ["qwen"]
     assert observed(database, replace(ASKED, model="none")).servers == ()
+
+
+@pytest.mark.parametrize("model", ["", "llama"])
+def test_a_gpu_that_another_model_has_too_is_shared_whatever_is_asked_for(
+    database: Database, store: Store, model: str
+) -> None:
+    """The other one is there in the first of two minutes."""
+    gpus = dict.fromkeys(("s1", "s2"), f"GPU-0 {KIND}")
+    write(store, [window(0, Engine(), Engine("s2", model="qwen"), gpus=gpus), window(1, Engine(), gpus=gpus)])
+    write(store, [gpu_window(n, "GPU-0") for n in range(2)])
+    seen = observed(database, replace(ASKED, model=model))
+    [llama] = [number for number, server in enumerate(seen.servers) if server.model == "llama"]
+    rows = seen.rows.of(seen.rows.server == llama)
+    assert np.isnan(rows.number(Number.JOULES)).tolist() == [True, False]
+    assert np.isnan(rows.number(Number.GPU_SECONDS)).tolist() == [True, False]
 
 
 def test_too_much_at_once_is_refused_with_what_is_allowed(database: Database, store: Store) -> None:
