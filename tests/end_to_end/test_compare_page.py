@@ -117,6 +117,20 @@ def test_each_framework_has_a_line_at_each_concurrency_and_two_charts_show_them(
     expect(page.get_by_role("link", name="Comparison")).to_have_attribute("aria-current", "page")
 
 
+def test_the_legend_shows_dots_and_curves_as_the_chart_draws_them(page: Page, url: str) -> None:
+    """Four frameworks by four shapes, their estimates by four dashes: nobody has to see the colours."""
+    page.goto(f"{url}?reference=1")
+    legend, drawn = page.locator("figure.chart .legend").first, page.locator("figure.chart svg[role=img]").first
+    keys = legend.locator("path")
+    assert keys.count() == 2 * len(FRAMEWORKS) + 1  # and what was imported
+    shapes = [key.get_attribute("d") for key in keys.all() if not key.get_attribute("stroke-dasharray")]
+    assert len(set(shapes[: len(FRAMEWORKS)])) == len(FRAMEWORKS)
+    dashes = {key.get_attribute("stroke-dasharray") for key in keys.all()} - {None}
+    assert len(dashes) == len(FRAMEWORKS)
+    of_chart = {line.get_attribute("stroke-dasharray") for line in drawn.locator("[stroke-dasharray]").all()}
+    assert {(each or "").replace(",", " ") for each in of_chart} == dashes
+
+
 def test_reference_estimates_are_drawn_when_switched_on_and_named_so(page: Page, url: str) -> None:
     page.goto(url)
     expect(page.get_by_text("vllm, reference estimate")).to_have_count(0)

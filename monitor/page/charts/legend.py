@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from monitor.page.charts.model import Chart, Form, Group, Line, Look, Scatter, StateTimeline, TimeSeries
 
@@ -12,7 +13,7 @@ COLOURS = ("--line-1", "--line-2", "--line-3", "--line-4", "--text")
 DASHES = ((1, 0), (7, 3), (2, 2), (9, 3, 2, 3))
 """Colours and dashes change together: as many lines differ as the product of their numbers."""
 SHAPES = ("circle", "square", "triangle-up", "diamond")
-CURVE = (5, 4)
+_CURVES = ((5, 4), (2, 3), (11, 3), (9, 3, 2, 3))
 OPACITY = {Look.GOOD: 0.55, Look.QUIET: 0.7, Look.WARNING: 0.85, Look.BAD: 1.0, Look.UNKNOWN: 1.0}
 """Of states: what is well steps back."""
 
@@ -36,6 +37,12 @@ def dashes(lines: Sequence[Line]) -> list[tuple[int, ...]]:
     return [each.dashes or DASHES[0 if each.colour else i % len(DASHES)] for i, each in enumerate(lines)]
 
 
+def curves(groups: Sequence[Group]) -> list[tuple[int, ...] | None]:
+    """Their dashes, by their place among the curves; None for dots."""
+    place = count()
+    return [_CURVES[next(place) % len(_CURVES)] if group.curve else None for group in groups]
+
+
 def shape(number: int) -> str:
     return SHAPES[number % len(SHAPES)]
 
@@ -47,8 +54,10 @@ def legend(chart: Chart) -> tuple[Entry, ...]:
             entries = _lines(chart)
         case Scatter():
             entries = [
-                Entry(group.name, colour, CURVE if group.curve else None, None if group.curve else shape(i))
-                for i, (group, colour) in enumerate(zip(chart.groups, colours(chart.groups), strict=True))
+                Entry(group.name, colour, dashed, None if dashed else shape(i))
+                for i, (group, colour, dashed) in enumerate(
+                    zip(chart.groups, colours(chart.groups), curves(chart.groups), strict=True)
+                )
             ]
         case StateTimeline():
             states = sorted({span.state for row in chart.rows for span in row.spans}, key=lambda state: state.name)

@@ -34,11 +34,11 @@ class _Plan:
         measured = self._rows([group for group in self.chart.groups if not group.curve])
         curves = self._rows([group for group in self.chart.groups if group.curve])
         bounded = [row for row in measured if row["lower"] is not None and row["upper"] is not None]
-        line = alt.Chart().mark_line(strokeWidth=1.5, strokeDash=list(legend.CURVE), opacity=0.8, aria=False)
+        line = alt.Chart().mark_line(strokeWidth=1.5, opacity=0.8, aria=False)
         rule = alt.Chart().mark_rule(strokeWidth=2, opacity=0.35, aria=False)
         dot = alt.Chart().mark_point(filled=True, size=45, opacity=0.85)
         x, y, colour = self.x(), self.y("y"), self._colour()
-        yield Layer(curves, line.encode(x, y, colour))
+        yield Layer(curves, line.encode(x, y, colour, self._dashes()))
         yield Layer(bounded, rule.encode(x, self.y("lower"), alt.Y2("upper"), colour))
         yield Layer(measured, dot.encode(x, y, colour, self._shape(), description="said:N"))
 
@@ -53,6 +53,10 @@ class _Plan:
     def _colour(self) -> alt.Color:
         scale = look.told_apart(self._names(), legend.colours(self.chart.groups))
         return alt.Color("name:N", legend=None, scale=scale)
+
+    def _dashes(self) -> alt.StrokeDash:
+        by = [list(dashed or ()) for dashed in legend.curves(self.chart.groups)]
+        return alt.StrokeDash("name:N", legend=None, scale=look.told_apart(self._names(), by))
 
     def _shape(self) -> alt.Shape:
         names = self._names()

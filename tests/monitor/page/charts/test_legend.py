@@ -1,7 +1,8 @@
 from dataclasses import replace
 
+from monitor.page.charts import units
 from monitor.page.charts.legend import Entry, legend
-from monitor.page.charts.model import TimeSeries
+from monitor.page.charts.model import Group, Measure, Pair, Scatter, TimeSeries
 from tests.monitor.page.charts.worlds import CHARTS
 
 
@@ -26,6 +27,18 @@ def test_dots_are_named_with_their_shape_and_curves_with_their_dashes() -> None:
         Entry("vllm", "var(--line-1)", shape="circle"),
         Entry("article", "var(--line-2)", (5, 4)),
     )
+
+
+def test_no_two_dots_and_no_two_curves_are_told_apart_by_colour_alone() -> None:
+    pair = (Pair(1.0, 2.0),)
+    dots = tuple(Group(f"dot {n}", pair) for n in range(4))
+    curves = tuple(Group(f"curve {n}", pair, curve=True) for n in range(4))
+    measure = Measure("x", units.counted(""))
+    entries = legend(Scatter("", measure, measure, (*dots, *curves)))
+    assert len({entry.shape for entry in entries[:4]}) == 4
+    assert len({entry.dashes for entry in entries[4:]}) == 4
+    assert [entry.dashes for entry in entries[:4]] == [None] * 4
+    assert [entry.shape for entry in entries[4:]] == [None] * 4
 
 
 def test_states_are_named_once() -> None:
