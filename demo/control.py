@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from demo.faults import KINDS, Fault, FaultError
+from demo.faults import KINDS, Fault, FaultError, Parameter
 from demo.fleet import Fleet
 from demo.model import Answer
 
@@ -45,8 +45,12 @@ def shown(fleet: Fleet, fault: Fault) -> Mapping[str, object]:
 
 def _kind(name: str) -> Mapping[str, object]:
     kind = KINDS[name]
-    parameters = {p.name: f"{p.meaning}: {p.allowed} (default {p.default:g})" for p in kind.parameters}
+    parameters = {p.name: f"{p.meaning}: {p.allowed} ({_default(p)})" for p in kind.parameters}
     return {"on": kind.on, "meaning": kind.meaning, "seconds": kind.seconds, "parameters": parameters}
+
+
+def _default(parameter: Parameter) -> str:
+    return "no default" if parameter.default is None else f"default {parameter.default:g}"
 
 
 def _read(content_type: str, body: bytes) -> object:

@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from demo import reply
+from demo.capacity import at_full_batch, with_so_many
 from demo.dcgm import Gpu
 from demo.engine import Engine
 from demo.faults import Fault
@@ -17,10 +18,10 @@ from demo.model import Request
 from demo.observers import Silent
 from demo.reply import Change
 from demo.server import SimulatedServer
-from demo.workload import Mix
+from demo.workload import Mix, Rate
 
 if TYPE_CHECKING:
-    from demo.fleet import Fleet
+    from demo.fleet import Fleet, Service
 
 Effect = Callable[["Fleet", Fault, float], None]
 LONG = Mix("long", Lognormal(1200, 0.3, 400, 3000), Lognormal(1500, 0.4, 500, 3000))
@@ -113,22 +114,31 @@ def _release(fleet: Fleet, fault: Fault, _now: float) -> None:
         pressure.is_on = False
 
 
-def _ask_more(fleet: Fleet, fault: Fault, _now: float) -> None:
-    """As much more as makes `factor` times the usual, at one server or at all of a service."""
-    if fault.values["factor"] > 1:
-        service = fleet.services.get(fault.target) or fleet.service_of(fault.target)
-        share = 1 if fault.target in fleet.services else len(service.servers)
-        mean = service.rate.mean * (fault.values["factor"] - 1) / share
-        fleet.ask_more(fault, service, replace(service.rate, mean=mean))
+def _flood(fleet: Fleet, fault: Fault, _now: float) -> None:
+    service = fleet.service_of(fault.target)
+    if not _multiply(fleet, fault, service, 1 / len(service.servers)):
+        capacity = at_full_batch(fleet.servers[fault.target].spec, service.mix)
+        fleet.ask_more(fault, service, Rate(fault.values["load"] * capacity))
+
+
+def _multiply(fleet: Fleet, fault: Fault, service: Service, share: float) -> bool:
+    """So many times the usual requests, of which this share is the target's: whether that is what was wanted."""
+    factor = fault.values.get("factor")
+    if factor is not None and factor > 1:
+        fleet.ask_more(fault, service, replace(service.rate, mean=service.rate.mean * (factor - 1) * share))
+    return factor is not None
 
 
 def _ask_less(fleet: Fleet, fault: Fault, _now: float) -> None:
     fleet.extra.pop(fault.number, None)
 
 
-def _favour(fleet: Fleet, fault: Fault, now: float) -> None:
+def _favour(fleet: Fleet, fault: Fault, _now: float) -> None:
     fleet.favoured[fault.target] = fault.values["share"]
-    _ask_more(fleet, fault, now)
+    service = fleet.services[fault.target]
+    if not _multiply(fleet, fault, service, 1) and fault.values["at_once"]:
+        first = fleet.servers[service.servers[0]].spec
+        fleet.ask_more(fault, service, Rate(with_so_many(first, service.mix, int(fault.values["at_once"]))))
 
 
 def _even_out(fleet: Fleet, fault: Fault, now: float) -> None:
@@ -203,7 +213,7 @@ EFFECTS: Mapping[str, tuple[Effect, Effect]] = {
     "frozen_gauges": (partial(_freeze, is_frozen=True), partial(_freeze, is_frozen=False)),
     "kv_exhaustion": (_press, _release),
     "prefix_collapse": (partial(_prefixes, differ=True), partial(_prefixes, differ=False)),
-    "overload": (_ask_more, _ask_less),
+    "overload": (_flood, _ask_less),
     "errors": (_fail, _succeed),
     "imbalance": (_favour, _even_out),
     "outage": (_each(SimulatedServer.stop), _each(SimulatedServer.start)),

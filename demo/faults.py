@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
-Place = Literal["server", "service", "gpu"]
-"""A server by its name, all servers behind one address by the service's, a GPU as NODE/NUMBER."""
+Place = Literal["server", "service", "replicas", "gpu"]
+"""A server by its name, all servers behind one address by the service's, which are replicas where there are several of
+them, a GPU as NODE/NUMBER."""
 
 LONGEST_SECONDS = 86_400.0
 
@@ -26,19 +26,22 @@ class FaultError(ValueError):
 class Parameter:
     name: str
     meaning: str
-    default: float
+    default: float | None
     least: float
     most: float
+    is_whole: bool = False
 
     @property
     def allowed(self) -> str:
-        return f"a number from {self.least:g} to {self.most:g}"
+        return f"a {'whole ' if self.is_whole else ''}number from {self.least:g} to {self.most:g}"
 
     def read(self, given: object) -> float:
-        is_number = isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given)
-        if not is_number or not self.least <= float(given) <= self.most:  # type: ignore[arg-type]
+        if isinstance(given, bool) or not isinstance(given, int | float) or not self._takes(given):
             raise FaultError(self.name, given, self.allowed)
-        return float(given)  # type: ignore[arg-type]
+        return float(given)
+
+    def _takes(self, number: float) -> bool:
+        return self.least <= number <= self.most and not (self.is_whole and number % 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ class Kind:
     on: Place
     meaning: str
     parameters: tuple[Parameter, ...] = ()
-    seconds: float = 600.0
-    """How long it takes unless it is said."""
+    seconds: float = 900.0
+    """How long it takes unless it is said: long enough for its alert."""
 
 
 _DOWN = Parameter("down", "seconds until it answers again", 45, 0, 3600)
@@ -64,22 +67,28 @@ KINDS: Mapping[str, Kind] = {
              (Parameter("body_seconds", "until the last part is there", 5, 0.1, 120),)),
         Kind("truncated_body", "server", "the connection breaks within the page",
              (Parameter("share", "of the page that comes", 0.6, 0.0, 0.99),)),
-        Kind("renamed", "server", "as after an upgrade: some metrics have other names", (_DOWN,)),
+        Kind("renamed", "server", "as after an upgrade: some metrics have other names", (_DOWN,), 1500),
         Kind("unauthorized", "server", "401 to everybody"),
         Kind("empty", "server", "an empty page"),
         Kind("frozen_gauges", "server", "gauges keep the values that they have; counters go on"),
         Kind("kv_exhaustion", "server", "long requests until the KV cache is full and running ones are preempted",
-             (Parameter("pressure", "tokens wanted, as a multiple of the cache", 1.6, 1.0, 5.0),)),
-        Kind("prefix_collapse", "server", "every prompt begins differently: nothing is found in the prefix cache"),
+             (Parameter("pressure", "tokens wanted, as a multiple of the cache", 1.6, 1.0, 5.0),), 1800),
+        Kind("prefix_collapse", "server", "every prompt begins differently: nothing is found in the prefix cache",
+             seconds=1800),
         Kind("overload", "server", "more requests than it can work off; those beyond its queue are rejected",
-             (Parameter("factor", f"{_TIMES} requests", 20, 1.1, 200),)),
-        Kind("errors", "server", "requests fail", (Parameter("share", "of the requests", 0.3, 0.01, 1.0),)),
-        Kind("imbalance", "service", "the first server is sent most of the requests",
+             (Parameter("load", "further requests, as a multiple of what it can work off", 1.5, 0.1, 20),
+              Parameter("factor", f"in place of load: {_TIMES} requests", None, 1.1, 200))),
+        Kind("errors", "server", "requests fail", (Parameter("share", "of the requests", 1.0, 0.01, 1.0),), 1800),
+        Kind("imbalance", "replicas", "the first server is sent most of the requests",
              (Parameter("share", "of the requests", 0.97, 0.5, 1.0),
-              Parameter("factor", f"{_TIMES} requests", 1, 1, 200))),
+              Parameter("at_once", "so many further requests run at the same time, if its batch is that large",
+                        40, 0, 1000, is_whole=True),
+              Parameter("factor", f"in place of at_once: {_TIMES} requests", None, 1, 200)), 1800),
         Kind("outage", "service", "all of its servers are down"),
-        Kind("xid", "gpu", "the driver reports an error once", (Parameter("code", "the XID", 79, 1, 999),), 1),
-        Kind("ecc", "gpu", "uncorrected memory errors", (Parameter("count", "how many", 2, 1, 1000),), 1),
+        Kind("xid", "gpu", "the driver reports an error once",
+             (Parameter("code", "the XID", 79, 1, 999, is_whole=True),), 1),
+        Kind("ecc", "gpu", "uncorrected memory errors",
+             (Parameter("count", "how many", 2, 1, 1000, is_whole=True),), 1),
         Kind("thermal", "gpu", "too hot: its clocks are held down",
              (Parameter("factor", f"{_TIMES} time that a step takes", 1.6, 1.0, 10.0),)),
         Kind("gpu_lost", "gpu", "the GPU fell off the bus; the server on it is down"),
@@ -125,7 +134,8 @@ def read(given: object, places: Mapping[Place, Sequence[str]]) -> Order:
         if name not in {"kind", "target", "seconds", "after", *known}:
             raise FaultError(name, given[name], f"no such part: {', '.join(['seconds', 'after', *known])}")
     seconds = _SECONDS.read(given.get("seconds", kind.seconds))
-    values = {name: parameter.read(given.get(name, parameter.default)) for name, parameter in known.items()}
+    said = {p.name: given.get(p.name, p.default) for p in kind.parameters if p.name in given or p.default is not None}
+    values = {name: known[name].read(value) for name, value in said.items()}
     return Order(kind.name, target, seconds, _AFTER.read(given.get("after", 0)), values)
 
 

@@ -134,7 +134,8 @@ class Fleet:
 
     def places(self) -> Mapping[Place, Sequence[str]]:
         gpus = [f"{node}/{gpu.number}" for node, host in self.hosts.items() for gpu in host.gpus]
-        return {"server": list(self.servers), "service": list(self.services), "gpu": gpus}
+        replicas = [service.name for service in self.services.values() if len(service.servers) > 1]
+        return {"server": list(self.servers), "service": list(self.services), "replicas": replicas, "gpu": gpus}
 
     # What faults do to it
 

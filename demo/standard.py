@@ -18,8 +18,17 @@ _USUAL = Limits(running=256, waiting=512, kv_tokens=200_000)
 _SMALL = Limits(running=128, waiting=256, kv_tokens=80_000)
 
 
+_TTFT = "time_to_first_token_seconds"
+_RENAMED: Mapping[str, str] = {
+    **{f"{of}{_TTFT}": f"{of}ttft_seconds" for of in ("vllm:", "sglang:", "lmdeploy:", "trtllm_", "")},
+    "nv_trt_llm_request_metrics": "nv_trt_llm_requests",
+    "sglang:num_prefill_inflight_queue_reqs": "sglang:prefill_inflight_queue_reqs",
+}
+"""Of whichever of these a server shows."""
+
+
 def _spec(name: str, frontend: str, release: str, model: str, place: str, *gpus: int, **more: object) -> Spec:
-    made = Spec(name, place, frontend, release, model, gpus, _USUAL)
+    made = Spec(name, place, frontend, release, model, gpus, _USUAL, renamed=_RENAMED)
     return replace(made, **more)  # type: ignore[arg-type]  # parts of a Spec
 
 
@@ -27,14 +36,12 @@ def _team(name: str) -> Mapping[str, str]:
     return {"team": name}
 
 
-_TTFT = "time_to_first_token_seconds"
-_VLLM = {f"vllm:{_TTFT}": "vllm:ttft_seconds"}
 SPECS: Sequence[Spec] = (
-    _spec("vllm-chat-1", "vllm", "0.32.0", QWEN, "sim-1", 0, labels=_team("assistant"), renamed=_VLLM),
-    _spec("vllm-chat-2", "vllm", "0.32.0", QWEN, "sim-1", 1, labels=_team("assistant"), renamed=_VLLM),
-    _spec("vllm-chat-3", "vllm", "0.10.2", QWEN, "sim-2", 0, labels=_team("assistant"), renamed=_VLLM),
+    _spec("vllm-chat-1", "vllm", "0.32.0", QWEN, "sim-1", 0, labels=_team("assistant")),
+    _spec("vllm-chat-2", "vllm", "0.32.0", QWEN, "sim-1", 1, labels=_team("assistant")),
+    _spec("vllm-chat-3", "vllm", "0.10.2", QWEN, "sim-2", 0, labels=_team("assistant")),
     _spec("vllm-lora", "vllm", "0.6.6.post1", "Llama-3.1-8B-Instruct", "sim-1", 2, labels=_team("legal"),
-          limits=replace(_USUAL, adapters=4), adapters=LORA.adapters, renamed=_VLLM),
+          limits=replace(_USUAL, adapters=4), adapters=LORA.adapters),
     _spec("sglang-search", "sglang", "0.5.23", QWEN, "sim-2", 1, labels=_team("search")),
     _spec("sglang-old", "sglang", "0.4.9", "Mistral-7B-Instruct-v0.3", "sim-2", 2, labels=_team("mail")),
     _spec("sglang-large", "sglang", "0.5.23", LARGE, "sim-2", 3, 4, 5, 6, tensor_parallel=4, slowness=4.0,

@@ -8,7 +8,9 @@ from demo.effects import EFFECTS
 from demo.faults import KINDS, FaultError, Order, Place, read
 from demo.schedule import Schedule
 
-PLACES: dict[Place, list[str]] = {"server": ["one", "two"], "service": ["chat"], "gpu": ["rack-1/0"]}
+PLACES: dict[Place, list[str]] = {
+    "server": ["one", "two"], "service": ["chat", "code"], "replicas": ["chat"], "gpu": ["rack-1/0"],
+}  # fmt: skip
 
 
 def order(after: float = 0, seconds: float = 60, kind: str = "hang", target: str = "one") -> Order:
@@ -28,7 +30,7 @@ def test_every_kind_has_an_effect() -> None:
 
 
 def test_an_order_has_the_defaults_of_its_kind() -> None:
-    assert read({"kind": "overload", "target": "two"}, PLACES) == Order("overload", "two", 600, 0, {"factor": 20})
+    assert read({"kind": "overload", "target": "two"}, PLACES) == Order("overload", "two", 900, 0, {"load": 1.5})
 
 
 def test_an_order_may_say_everything() -> None:
@@ -43,10 +45,13 @@ def test_an_order_may_say_everything() -> None:
         ({"kind": "hnag", "target": "one"}, "kind: 'hnag': allowed: restart, hang, "),
         ({"kind": "hnag", "target": "one"}, "did you mean hang?"),
         ({"kind": "hang"}, "target: None: allowed: one, two"),
-        ({"kind": "outage", "target": "one"}, "target: 'one': allowed: chat"),
+        ({"kind": "outage", "target": "one"}, "target: 'one': allowed: chat, code"),
+        ({"kind": "imbalance", "target": "code"}, "target: 'code': allowed: chat"),
+        ({"kind": "xid", "target": "rack-1/0", "code": 79.5}, "code: 79.5: allowed: a whole number from 1 to 999"),
         ({"kind": "hang", "target": ["one"]}, "target: ['one']: allowed: one, two"),
         ({"kind": "hang", "target": "one", "seconds": 0}, "seconds: 0: allowed: a number from 1 to 86400"),
         ({"kind": "hang", "target": "one", "seconds": True}, "seconds: True: allowed: a number"),
+        ({"kind": "hang", "target": "one", "seconds": 10**400}, "seconds: 1000"),
         ({"kind": "hang", "target": "one", "after": float("nan")}, "after: nan: allowed: a number"),
         ({"kind": "hang", "target": "one", "factor": 2}, "factor: 2: allowed: no such part: seconds, after"),
         ({"kind": "errors", "target": "one", "share": 1.5}, "share: 1.5: allowed: a number from 0.01 to 1"),

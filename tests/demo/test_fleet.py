@@ -161,7 +161,7 @@ def test_errors_and_turns_go_as_they_are_told() -> None:
     after = of(failing, "a", Window(START + 70, START + 600)).finished
     assert after["error"] > 200
     assert after["length"] == 0
-    uneven = lived({"kind": "imbalance", "target": "chat", "share": 1.0})
+    uneven = lived({"kind": "imbalance", "target": "chat", "share": 1.0, "at_once": 0})
     assert of(uneven, "b", Window(START + 61, START + 600)).arrived == 0
 
 
@@ -242,6 +242,20 @@ def test_every_release_of_the_standard_fleet_answers_and_every_server_has_reques
     assert all(made.answer(name, "/v1/models", made.now).answer for name in made.servers)
     idle = {name for name in made.servers if not of(made, name).finished["stop"] + of(made, name).finished["length"]}
     assert idle == set()
+
+
+def test_an_upgrade_renames_a_metric_of_every_server_of_the_standard_fleet() -> None:
+    made = standard(seed=1, start=START)
+    made.order([{"kind": "renamed", "target": name, "after": 120, "down": 0} for name in made.servers], START)
+    pages = [{name: page(made, name, START + at) for name in made.servers} for at in (119, 300)]
+    assert {name for name in made.servers if pages[0][name] == pages[1][name]} == set()
+
+
+def page(made: Fleet, server: str, now: float) -> set[str]:
+    """Its families."""
+    path = "/prometheus/metrics" if made.servers[server].spec.frontend == "trtllm_serve" else "/metrics"
+    answer = made.answer(server, path, now).answer
+    return set(re.findall(r"^# TYPE (\S+)", answer.body.decode(), re.MULTILINE)) if answer else set()
 
 
 def test_no_gpu_of_the_standard_fleet_has_two_servers() -> None:

@@ -79,7 +79,7 @@ async def test_a_fault_is_ordered_listed_and_ended() -> None:
         ended = (await client.delete(f"{places.faults}/{ordered['number']}")).json()
         back = await client.get(f"{places.servers['a']}/metrics")
     assert listed == {
-        "number": 1, "kind": "down", "target": "a", "begins": START, "ends": START + 600, "state": "active",
+        "number": 1, "kind": "down", "target": "a", "begins": START, "ends": START + 900, "state": "active",
     }  # fmt: skip
     assert (ended["ends"], ended["state"]) == (START + 1, "over")
     assert back.status_code == 200
@@ -88,10 +88,13 @@ async def test_a_fault_is_ordered_listed_and_ended() -> None:
 async def test_kinds_parameters_and_targets_are_told() -> None:
     async with served(Clock()) as (places, client):
         told = (await client.get(places.faults)).json()
-    assert told["targets"] == {"server": ["a", "b"], "service": ["chat"], "gpu": ["rack-1/0", "rack-1/1"]}
+    assert told["targets"] == {
+        "server": ["a", "b"], "service": ["chat"], "replicas": ["chat"], "gpu": ["rack-1/0", "rack-1/1"],
+    }  # fmt: skip
     overload: dict[str, Any] = told["kinds"]["overload"]
     assert overload["on"] == "server"
-    assert overload["parameters"]["factor"].endswith("a number from 1.1 to 200 (default 20)")
+    assert overload["parameters"]["load"].endswith("a number from 0.1 to 20 (default 1.5)")
+    assert overload["parameters"]["factor"].endswith("a number from 1.1 to 200 (no default)")
 
 
 async def test_what_is_wrong_with_an_order_is_answered() -> None:

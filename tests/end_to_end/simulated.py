@@ -81,7 +81,11 @@ def live(hours: float, orders: Sequence[Mapping[str, object]], folder: Path, *, 
     services = [_calmed(service, load, until - QUIET) for service in SERVICES]
     fleet = Fleet(SPECS, services, GPUS, seed=11, start=START)
     fleet.order(list(orders), START)
-    with asyncio.Runner(loop_factory=lambda: VirtualLoop(START)) as runner:
+    return read_until(until, fleet, folder)
+
+
+def read_until(until: float, fleet: Fleet, folder: Path) -> Lived:
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(fleet.now)) as runner:
         return runner.run(_live(fleet, until, folder))
 
 
