@@ -96,6 +96,11 @@ def each(of: str, variable: str, step: float) -> str:
     return f"({of})[${variable}:{_duration(step)}]"
 
 
+def at_steps(of: str, seconds: float, step: float) -> str:
+    """What `of` was every `step` seconds within the last `seconds`."""
+    return f"({of})[{_duration(seconds)}:{_duration(step)}]"
+
+
 def over_time(function: str, of: str, seconds: float) -> str:
     return f"{function}_over_time({raw(of, seconds)})"
 

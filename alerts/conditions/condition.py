@@ -24,6 +24,12 @@ _TEMPLATES = {
 }
 
 
+def duration(seconds: float) -> str:
+    lengths = ((86400, "d"), (3600, "h"), (60, "min"))
+    length, name = next(((n, name) for n, name in lengths if seconds % n == 0), (1, "s"))
+    return f"{seconds / length:g} {name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """A threshold or a time, and why it is that one."""
@@ -43,21 +49,22 @@ class Limit:
             return f"{self.value * 100:g} %"
         if self.unit != "seconds":
             return f"{self.value:g} {self.unit}".strip()
-        for length, name in ((86400, "d"), (3600, "h"), (60, "min")):
-            if self.value % length == 0:
-                return f"{self.value / length:g} {name}"
-        return f"{self.value:g} s"
+        return duration(self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`summary` names labels and `{value}` in braces. `limits` are those of the expression, without hold and keep."""
+    """`summary` names labels and `{value}` in braces. `limits` are those of the expression, without hold and keep.
+
+    `after` is how many seconds after a sudden fault it fires, read every 30 seconds and judged every minute.
+    """
 
     name: str
     severity: Severity
     meaning: str
     summary: str
     expression: Expression
+    after: int
     limits: tuple[Limit, ...] = ()
     hold: Limit | None = None
     keep: Limit | None = None

@@ -14,13 +14,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alerts import promql
-from alerts.conditions.rows import Key, MinuteRows, SeriesRows
+from alerts.conditions.rows import Key, MinuteRows, SeriesRows, key
 from exporters.observation import Labels
 from exporters.schema import METRICS
 
 Vector = Mapping[Labels, float]
 On = tuple[str, ...] | None
 """Labels that both sides must have in common; None: all of them."""
+
+
+_UP, _STEP = "llm_up", 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,36 @@ class Over(Expression):
     @property
     def reach(self) -> int:
         return self.seconds + self.ago
+
+
+@dataclass(frozen=True, slots=True)
+class SinceUp(Expression):
+    """1 where a gauge of servers, which is 0 or 1, was 1 since the server was down last, within `seconds`."""
+
+    metric: str
+    seconds: int
+
+    def promql(self) -> str:
+        # While it is up and the gauge is 0 they differ: what is left is a server that is down, or a gauge that is 1.
+        same = promql.binary(promql.series(self.metric), "==", promql.series(_UP))
+        return promql.binary(promql.call("last_over_time", promql.at_steps(same, self.seconds - 1, _STEP)), "==", "1")
+
+    def at(self, rows: MinuteRows, end: int) -> Vector:
+        matching = _matching(rows, self.metric, ())
+        return {labels: 1.0 for labels, series, of in matching if self._was(series, of, end)}
+
+    def _was(self, series: SeriesRows, of: Key, end: int) -> bool:
+        for minute in reversed(series.within(end - self.seconds, end)):
+            up, found = minute.gauges.get(key(_UP)), minute.gauges.get(of)
+            if up is not None and up.average < 1:
+                return False
+            if found is not None and found.maximum > 0:
+                return True
+        return False
+
+    @property
+    def reach(self) -> int:
+        return self.seconds
 
 
 @dataclass(frozen=True, slots=True)

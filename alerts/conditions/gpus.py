@@ -24,6 +24,7 @@ def _xid_condition(name: str, severity: Severity, kind: Class, meaning: str) -> 
         meaning=meaning,
         summary="GPU {gpu} on {node} reported XID {xid}",
         expression=Rise("gpu_xid_errors_total", _EVENT.seconds, (_xids(kind),), born_on=_GPU).above(0),
+        after=0,
         limits=(_EVENT,),
     )
 
@@ -51,6 +52,7 @@ ECC = Condition(
         Rise("gpu_ecc_errors_total", _EVENT.seconds, (Match("kind", ("uncorrected",)),)),
         without=("kind",),
     ).above(0),
+    after=0,
     limits=(_EVENT,),
 )
 
@@ -60,6 +62,7 @@ ROW_REMAP = Condition(
     meaning="A broken memory row could not be replaced: no spare ones are left. It stays so until the GPU is replaced.",
     summary="A GPU on {node} ({uuid}) has no spare memory rows left",
     expression=Merged("max", Now("inferwatch_gpu_finding", (Match("reason", ("gpu_row_remap_failed",)),)), by=_GPU),
+    after=5 * MINUTE,
     hold=Limit("for", 5 * MINUTE, "seconds", "it does not pass, and no minute counts"),
 )
 
@@ -77,6 +80,7 @@ SLOWED = Condition(
     )
     .per(_THROTTLE_WINDOW.value)
     .above(_THROTTLED.value),
+    after=9 * MINUTE,
     limits=(_THROTTLE_WINDOW, _THROTTLED),
     hold=Limit("for", 5 * MINUTE, "seconds", "the first readings of a GPU are few"),
     keep=Limit("kept firing after it", 15 * MINUTE, "seconds", "heat comes and goes with the load"),
@@ -101,6 +105,7 @@ NVLINK = Condition(
     expression=_link_errors("recovery")
     .above(_RECOVERIES.value)
     .otherwise(_link_errors("crc", "replay").at_least(_RESENT.value)),
+    after=0,
     limits=(_LINK_WINDOW, _RECOVERIES, _RESENT),
 )
 
@@ -110,6 +115,7 @@ LOST = Condition(
     meaning="A GPU that was there does not answer any more.",
     summary="GPU {gpu} on {node} is lost ({uuid})",
     expression=Now("gpu_up").equal(0),
+    after=3 * MINUTE,
     hold=Limit("for", 2 * MINUTE, "seconds", "a call may hang in the driver for a moment"),
     keep=Limit("kept firing after it", 5 * MINUTE, "seconds", "until the servers that it holds back are up"),
 )
@@ -133,6 +139,7 @@ IDLE = Condition(
     expression=_used()
     .below(_IDLE.value)
     .where(Now("gpu_memory_used_bytes").per(Now("gpu_memory_total_bytes")).above(_TAKEN.value)),
+    after=DAY + HOUR,
     limits=(_IDLE_WINDOW, _IDLE, _TAKEN),
     hold=Limit("for", DAY, "seconds", "a quiet night is not idle, a day is"),
 )

@@ -31,6 +31,7 @@ SIDECAR = Condition(
     meaning="A process of inferwatch does not answer: no other alert can tell of its servers and GPUs.",
     summary="inferwatch on {node} ({instance}) does not answer",
     expression=_known().where(Now("up").equal(0), on=_SCRAPED),
+    after=6 * MINUTE,
     limits=(_REMEMBERED,),
     hold=Limit("for", 5 * MINUTE, "seconds", "an upgrade restarts it"),
 )
@@ -48,6 +49,7 @@ UNMAPPED = Condition(
             Over("max", "inferwatch_unmapped_families", _DAY_BEFORE.seconds, ago=DAY)
         )
     ),
+    after=15 * MINUTE,
     limits=(_DAY_BEFORE,),
     hold=Limit("for", 15 * MINUTE, "seconds", "a rolling upgrade is under way"),
 )
@@ -59,6 +61,7 @@ LAGGING = Condition(
     meaning="Minutes are not written to the history: budgets and reports stand still.",
     summary="The history of {node} lies {value} behind",
     expression=Now("inferwatch_history_lag_seconds").above(_LAG.value),
+    after=9 * MINUTE,
     limits=(_LAG,),
     hold=Limit("for", 5 * MINUTE, "seconds", "a restart of the database passes by itself; minutes wait for 4 hours"),
     value="seconds",
@@ -70,6 +73,7 @@ WATCHDOG = Condition(
     meaning="Always fires. A dead man's switch elsewhere tells when it does not arrive any more.",
     summary="Alerts are evaluated and sent",
     expression=Always(),
+    after=0,
 )
 
 OURSELVES = (SIDECAR, UNMAPPED, LAGGING, WATCHDOG)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from alerts.burn import DAY, MINUTE
 from alerts.conditions.condition import Condition, Limit
-from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
+from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise, SinceUp
 from alerts.rules.known import BY_SCRAPING
 from exporters.findings import OF_NOTHING
 from exporters.rhythm import STICKS
 from exporters.schema import IDENTITY, Scope
 
 TARGET = IDENTITY[Scope.TARGET]
+_EMPTY_BODY = "empty_body"
 STICKS_WHEN_IDLE = Now(
     "llm_field_info", (Match("field", ("llm_requests_running",)), Match("reason", (STICKS,), "holds"))
 )
@@ -18,30 +19,50 @@ _KEPT = Limit("kept firing after it", 10 * MINUTE, "seconds", "load comes in wav
 _A_MOMENT = Limit("for", 5 * MINUTE, "seconds", "a server that was just started has few readings to average")
 
 _DOWN_WINDOW = Limit(
-    "share of time up, over", 6 * MINUTE, "seconds",
-    "a crash loop is up for a moment between two crashes, and is down all the same",
+    "share of time up, over", 9 * MINUTE, "seconds",
+    "a restart that loads a model takes minutes and is no alert; a crash loop, up for a moment between two crashes, is",
 )  # fmt: skip
-_DOWN = Limit("below", 0.5, "ratio", "down for most of the window")
+_DOWN = Limit("below", 0.49, "ratio", "and down now: most of the window, half of it is not enough")
+_READ = Limit("read for", 3 * MINUTE, "seconds", "after a pause the first reading says little of the time before")
 _NEVER_UP = Limit(
-    "of a server that was not up for a day, known for", 10 * MINUTE, "seconds", "a new one loads its model first"
+    "of a server that was not up for a day, known for", 15 * MINUTE, "seconds", "a new one loads its model first"
 )
 
 
-def _was_up() -> Expression:
-    known = Over("last", "llm_up", _DOWN_WINDOW.seconds, ago=_NEVER_UP.seconds)
-    return Over("max", "llm_up", DAY).above(0).otherwise(known)
+def _was_read(ago: Limit) -> Expression:
+    return Over("last", "llm_up", _DOWN_WINDOW.seconds - _READ.seconds, ago=ago.seconds)
+
+
+def _down() -> Expression:
+    """Long enough by the window alone: a `for` would come on top of it, and end long after the server is back."""
+    down = Now("llm_up").equal(0).where(_was_read(_READ))
+    was_up = Over("max", "llm_up", DAY).above(0).otherwise(_was_read(_NEVER_UP))
+    return Over("avg", "llm_up", _DOWN_WINDOW.seconds).below(_DOWN.value).where(down).where(was_up)
 
 
 DOWN = Condition(
     name="ServerDown",
     severity="page",
     meaning="The server does not answer HTTP at all, or only now and then.",
-    summary="{server} on {node} is down: up {value} of the last 6 minutes",
-    expression=Over("avg", "llm_up", _DOWN_WINDOW.seconds).below(_DOWN.value).where(_was_up()),
-    limits=(_DOWN_WINDOW, _DOWN, _NEVER_UP),
-    hold=Limit("for", 5 * MINUTE, "seconds", "an ordinary restart loads its model within minutes and is no alert"),
+    summary="{server} on {node} is down: up {value} of the last 9 minutes",
+    expression=_down(),
+    after=5 * MINUTE,
+    limits=(_DOWN_WINDOW, _DOWN, _READ, _NEVER_UP),
+    keep=Limit("kept firing after it", 3 * MINUTE, "seconds", "a crash loop is one alert, not one for each crash"),
     value="ratio",
 )
+
+_WAS_FULL = Limit(
+    "of a page that was full since the server was down last, an empty one too, for", DAY, "seconds",
+    "one that has counted nothing yet shows an empty page, and one that has does not",
+)  # fmt: skip
+
+
+def _counted_nothing() -> Expression:
+    empty = Now("inferwatch_finding", (Match("reason", (_EMPTY_BODY,)),))
+    emptied = empty.where(SinceUp("llm_metrics_available", _WAS_FULL.seconds), on=TARGET)
+    return Now("inferwatch_finding", (Match("reason", tuple(sorted(OF_NOTHING))),)).unless(emptied, on=TARGET)
+
 
 METRICS_MISSING = Condition(
     name="MetricsMissing",
@@ -51,7 +72,9 @@ METRICS_MISSING = Condition(
     expression=Now("llm_up")
     .equal(1)
     .where(Now("llm_metrics_available").equal(0))
-    .unless(Now("inferwatch_finding", (Match("reason", tuple(sorted(OF_NOTHING))),)), on=TARGET),
+    .unless(_counted_nothing(), on=TARGET),
+    after=11 * MINUTE,
+    limits=(_WAS_FULL,),
     hold=Limit("for", 10 * MINUTE, "seconds", "a server that starts answers before its engine has metrics"),
 )
 
@@ -79,6 +102,7 @@ KV_SATURATED = Condition(
     .unless(
         _of_window("llm_requests_running").at_least(_of_window("llm_requests_running_limit").times(AT_LIMIT.value))
     ),
+    after=15 * MINUTE,
     limits=(_SATURATED_WINDOW, SATURATED, QUEUED, AT_LIMIT),
     hold=_A_MOMENT,
     keep=_KEPT,
@@ -100,6 +124,7 @@ QUEUE_GROWING = Condition(
             Over("avg", "llm_requests_waiting", _QUEUE_WINDOW.seconds, ago=_QUEUE_WINDOW.seconds).times(_GROWTH.value)
         )
     ),
+    after=11 * MINUTE,
     limits=(_QUEUE_WINDOW, _LONG, _GROWTH),
     hold=_A_MOMENT,
     keep=_KEPT,
@@ -130,6 +155,7 @@ PREEMPTIONS = Condition(
     .per(finished(PREEMPTION_WINDOW.seconds))
     .above(PREEMPTED.value)
     .where(_preempted().at_least(PREEMPTIONS_COUNTED.value)),
+    after=13 * MINUTE,
     limits=(PREEMPTION_WINDOW, PREEMPTED, PREEMPTIONS_COUNTED),
     hold=_A_MOMENT,
     keep=_KEPT,
@@ -157,6 +183,7 @@ PREFIX_HITS = Condition(
     expression=_hits(_HIT_WINDOW.seconds, LOOKED_UP.value).below(
         _hits(_BEFORE.seconds, ago=_HIT_WINDOW.seconds).above(WORTH.value).times(COLLAPSE.value)
     ),
+    after=20 * MINUTE,
     limits=(_HIT_WINDOW, _BEFORE, COLLAPSE, WORTH, LOOKED_UP),
     hold=_A_MOMENT,
     keep=_KEPT,
@@ -187,6 +214,7 @@ FIRST_TOKEN = Condition(
     meaning="Requests wait far longer for their first token than at the same server a day before.",
     summary="Mean time to first token of {model} at {server} is {value}, more than twice that of the day before",
     expression=_regressed("llm_time_to_first_token_seconds", _SLOW_START),
+    after=15 * MINUTE,
     limits=(_LATENCY_WINDOW, _BEFORE, _TWICE, _SLOW_START, _ENOUGH, _PAST),
     hold=_A_MOMENT,
     keep=_KEPT,
@@ -199,6 +227,7 @@ INTER_TOKEN = Condition(
     meaning="Tokens come far more slowly than at the same server a day before.",
     summary="Mean time between tokens of {model} at {server} is {value}, more than twice that of the day before",
     expression=_regressed("llm_inter_token_latency_seconds", _SLOW_TOKENS),
+    after=15 * MINUTE,
     limits=(_LATENCY_WINDOW, _BEFORE, _TWICE, _SLOW_TOKENS, _ENOUGH, _PAST),
     hold=_A_MOMENT,
     keep=_KEPT,
@@ -235,6 +264,7 @@ IMBALANCE = Condition(
     expression=Merged("max", _busy(), without=OF_ONE_REPLICA)
     .above(BUSY.value)
     .above(Merged("min", _loads(), without=OF_ONE_REPLICA).times(APART.value)),
+    after=17 * MINUTE,
     limits=(_LOAD_WINDOW, APART, BUSY),
     hold=Limit("for", 10 * MINUTE, "seconds", "a replica that was just started takes its share by and by"),
     keep=_KEPT,

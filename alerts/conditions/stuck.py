@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alerts.burn import MINUTE
 from alerts.conditions.condition import Condition, Limit
-from alerts.conditions.expression import Expression, Match, Merged, Now, Rise
+from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
 from alerts.conditions.servers import STICKS_WHEN_IDLE, TARGET, finished
 from exporters.rhythm import COUNTED_AT_FINISH, TokenTiming
 from exporters.schema import IDENTITY, Scope
@@ -22,7 +22,13 @@ _ANSWERS = Now("llm_probe_success").equal(1)
 _ASLEEP = Now("llm_server_state", (Match("state", ("sleeping",)),))
 _NOT_SERVING = Now("llm_server_state", (Match("state", ("draining", "sleeping", "starting")),))
 
+_UNHEALTHY = Now("inferwatch_finding", (Match("reason", ("unhealthy",)),))
+
 _STILL = Limit("no token, over", 2 * MINUTE, "seconds", "longer than any gauge of these servers is old (30 s)")
+_GROWS = Limit(
+    "where the queue is not told exactly, longer than before, over", 5 * MINUTE, "seconds",
+    "some servers show for ever what waited once",
+)  # fmt: skip
 _HANGS = Limit("for", 5 * MINUTE, "seconds", "the prefill of the longest prompts shows no token for a minute or two")
 
 
@@ -32,15 +38,18 @@ def _standing_still(work: Expression, progress: Expression) -> Expression:
     return still.unless(_ANSWERS, on=TARGET).unless(_ASLEEP, on=TARGET)
 
 
-def _work() -> Expression:
-    """Also where all requests wait: a server that hung while it was idle takes none of them in."""
-    waits = Now(_WAITING).above(0).unless(_MAY_WAIT_FOR_EVER, on=TARGET)
-    return Now(_RUNNING).above(0).otherwise(waits)
+def _waiting() -> Expression:
+    """At a server that hung while it was idle: it takes nothing in of what comes."""
+    waiting = Now(_WAITING)
+    grows = waiting.above(Over("max", _WAITING, _GROWS.seconds, ago=_GROWS.seconds))
+    return waiting.above(0).unless(_MAY_WAIT_FOR_EVER, on=TARGET).otherwise(grows)
 
 
 def _hanging() -> Expression:
     generated = Rise(_TOKENS, _STILL.seconds)
-    hanging = _standing_still(_work(), generated).unless(Rise("llm_prompt_tokens_total", _STILL.seconds).above(0))
+    hanging = _standing_still(Now(_RUNNING).above(0).otherwise(_waiting()), generated).unless(
+        Rise("llm_prompt_tokens_total", _STILL.seconds).above(0)
+    )
     return hanging.where(JUDGED_LIVE, on=TARGET)
 
 
@@ -49,13 +58,21 @@ def _probed() -> Expression:
     return failed.unless(_NOT_SERVING, on=TARGET)
 
 
+def _says_so() -> Expression:
+    """By its health: some try a token for it, and all know when their engine is dead. While tokens come it is busy."""
+    unhealthy = Now("llm_up").equal(1).where(_UNHEALTHY, on=TARGET).unless(_NOT_SERVING, on=TARGET)
+    return unhealthy.unless(Rise(_TOKENS, _STILL.seconds).above(0), on=TARGET).unless(_ANSWERS, on=TARGET)
+
+
 STUCK = Condition(
     name="ServerStuck",
     severity="page",
-    meaning="The server answers and makes no tokens: requests run or wait in vain, or the synthetic request fails.",
+    meaning="The server answers and makes no tokens: requests run or wait in vain, the synthetic request fails, or it "
+    "says itself that it is not healthy.",
     summary="{server} on {node} is up and makes no tokens",
-    expression=_hanging().otherwise(_probed().unless(_hanging(), on=TARGET)),
-    limits=(_STILL,),
+    expression=_hanging().otherwise(_probed().otherwise(_says_so()).unless(_hanging(), on=TARGET)),
+    after=7 * MINUTE,
+    limits=(_STILL, _GROWS),
     hold=_HANGS,
     keep=Limit("kept firing after it", 5 * MINUTE, "seconds", "a server that comes back and hangs again is one alert"),
 )
@@ -72,20 +89,23 @@ def _busy() -> Expression:
 
 def _unknown() -> Expression:
     """By server and model, as `finished` is."""
-    running, tokens = (
-        Merged("sum", each, without=("engine",)) for each in (Now(_RUNNING), Rise(_TOKENS, _LONG.seconds))
+    running, waiting, tokens = (
+        Merged("sum", each, without=("engine",)) for each in (Now(_RUNNING), _waiting(), Rise(_TOKENS, _LONG.seconds))
     )
-    still = _standing_still(running.above(0), tokens.otherwise(finished(_LONG.seconds))).unless(JUDGED_LIVE, on=TARGET)
-    return still.unless(STICKS_WHEN_IDLE.unless(_busy(), on=TARGET), on=TARGET)
+    runs = running.above(0).unless(STICKS_WHEN_IDLE.unless(_busy(), on=TARGET), on=TARGET)
+    still = _standing_still(runs.otherwise(waiting), tokens.otherwise(finished(_LONG.seconds)))
+    return still.unless(JUDGED_LIVE, on=TARGET)
 
 
 PROGRESS_UNKNOWN = Condition(
     name="ProgressUnknown",
     severity="ticket",
-    meaning="Requests run and none finishes, at a server that counts only then: it hangs, or works on long ones.",
-    summary="Nothing has finished at {server} on {node} for half an hour while requests run: it may hang",
+    meaning="Requests run or wait and none finishes, at a server that counts only then: it hangs, or works on long "
+    "ones.",
+    summary="Nothing has finished at {server} on {node} for half an hour while requests run or wait: it may hang",
     expression=_unknown(),
-    limits=(_LONG, _USED),
+    after=35 * MINUTE,
+    limits=(_LONG, _GROWS, _USED),
     hold=Limit("for", 30 * MINUTE, "seconds", "no usual generation takes longer"),
 )
 

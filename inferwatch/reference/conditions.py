@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from alerts.conditions import GROUPS
-from alerts.conditions.condition import Condition
+from alerts.conditions.condition import Condition, duration
 from inferwatch.reference.markdown import page, table
 
 _TITLES = {
@@ -16,16 +16,21 @@ def conditions_page() -> str:
         "Alerts of causes, beside those of objectives. Each is a rule of Prometheus (2.42 or newer) in "
         "`alerts/generated/`, and the same definition judges minute rows where there is no Prometheus. A *page* wakes "
         "somebody, a *ticket* waits for the morning. Each alert carries the identity labels of what it is about, so "
-        "that one can hold back another: see `alerts/generated/alertmanager.yml`. The names lead to the runbooks.",
+        "that one can hold back another: see `alerts/generated/alertmanager.yml`. The names lead to the runbooks.\n\n"
+        "*Told after* is how long it takes from a sudden and lasting fault to the alert, where servers are read every "
+        "30 seconds and Prometheus judges every minute; a fault that grows is told once it is large enough. Without a "
+        "Prometheus it is a minute or two more: minutes are judged when they are complete. Then Alertmanager waits for "
+        "half a minute, in case more of the group comes.",
         *blocks,
     )
 
 
 def _table(group: tuple[Condition, ...]) -> str:
-    return table(("name", "severity", "meaning", "thresholds, and why"), map(_row, group))
+    return table(("name", "severity", "meaning", "told after", "thresholds, and why"), map(_row, group))
 
 
 def _row(condition: Condition) -> tuple[str, ...]:
     limits = "<br>".join(f"{each.what} **{each.shown}**: {each.why}" for each in condition.all_limits)
+    after = duration(condition.after) if condition.after else "at once"
     name = f"[{condition.name}](../{condition.runbook})"
-    return name, condition.severity, condition.meaning, limits or "none"
+    return name, condition.severity, condition.meaning, after, limits or "none"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.alerts.conditions.world import Case, Fires, Samples, World, gone, held
+from tests.alerts.conditions.world import Case, Fires, Samples, World, gone, held, rising
 
 A = {"node": "n1", "server": "a"}
 DAY = 1440
@@ -24,7 +24,7 @@ def lag(samples: Samples) -> World:
 N1 = {"node": "n1", "job": "inferwatch", "instance": "n1:9840"}
 
 OUR_CASES = [
-    Case("it is gone", "SidecarDown", sidecar([*held(1, 10.5), *held(0, 30)]), (Fires(16, None, N1),)),
+    Case("it is gone", "SidecarDown", sidecar([*held(1, 10.5), *held(0, 30)]), (Fires(16, None, N1),), since=10),
     Case("it is back after 15 minutes", "SidecarDown", sidecar([*held(1, 10.5), *held(0, 15), *held(1, 10)]),
          (Fires(16, 26, N1),)),
     Case("an upgrade", "SidecarDown", sidecar([*held(1, 10.5), *held(0, 5), *held(1, 10)])),
@@ -33,7 +33,7 @@ OUR_CASES = [
 
     # fires 15 minutes after the upgrade, until a day later the hour before last shows them too
     Case("an upgrade", "UnmappedFamilies", unmapped([*held(0, DAY + 60), *held(3, DAY + 60)]),
-         (Fires(DAY + 75, 2 * DAY + 60, A),)),
+         (Fires(DAY + 75, 2 * DAY + 60, A),), since=DAY + 60),
     Case("those of always", "UnmappedFamilies", unmapped([*held(3, DAY + 60)]), (Fires(15, DAY, A),)),
     Case("fewer than before", "UnmappedFamilies", unmapped([*held(5, DAY), *held(3, 60)]), (Fires(15, DAY, A),)),
     Case("none", "UnmappedFamilies", unmapped(held(0, 60))),
@@ -41,11 +41,13 @@ OUR_CASES = [
 
     Case("a database that is away", "HistoryLagging", lag([*held(90, 10.5), *held(900, 20), *held(60, 10)]),
          (Fires(16, 31, {"node": "n1"}),)),
+    Case("no minute is written from minute 10 on", "HistoryLagging", lag([*held(90, 10), *rising(60, 20, 90)]),
+         (Fires(19, None, {"node": "n1"}),), since=10),
     Case("two minutes behind", "HistoryLagging", lag(held(120, 30))),
     Case("for a moment", "HistoryLagging", lag([*held(90, 10.5), *held(900, 5), *held(60, 10)])),
     Case("no history here", "HistoryLagging", {'inferwatch_build_info{node="n1",version="1",grid="1"}': held(1, 20)}),
 
-    Case("always", "Watchdog", {'up{job="x",instance="y"}': held(1, 10)}, (Fires(0, None, {}),)),
+    Case("always", "Watchdog", {'up{job="x",instance="y"}': held(1, 10)}, (Fires(0, None, {}),), since=0),
 ]  # fmt: skip
 
 LONG_DOWN = Case("it is gone for more than a day", "SidecarDown", sidecar([*held(1, 10.5), *held(0, DAY + 60)]),

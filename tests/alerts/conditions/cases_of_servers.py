@@ -20,6 +20,14 @@ def missing(available: Samples, reason: str = "", *, is_up: float = 1) -> World:
     return {**up(held(is_up, minutes)), f"llm_metrics_available{{{AT}}}": available, **found}
 
 
+def emptied(is_up: Samples) -> World:
+    """Full for 5 minutes, and empty for the next 30."""
+    full = [*held(1, 5.5), *held(0, 30), *held(1, 4.5)]
+    available: Samples = [(a or 0) * (up or 0) for a, up in zip(full, is_up, strict=True)]
+    found = f'inferwatch_finding{{{AT},reason="empty_body",severity="warning"}}'
+    return {**up(is_up), f"llm_metrics_available{{{AT}}}": available, found: held(1, 40)}
+
+
 def engine(**samples: Samples) -> World:
     return {f"llm_{name}{{{ENGINE}}}": values for name, values in samples.items()}
 
@@ -99,35 +107,60 @@ def replicas(*loads: float, state: str = "", framework: str = "vllm") -> World:
     return world
 
 
+def tilting() -> World:
+    found = replicas(10, 10)
+    return {k: [*v[:60], *(held(30 if "s0" in k else 2, 30))] if "running" in k else v for k, v in found.items()}
+
+
 TTFT, ITL = "time_to_first_token", "inter_token_latency"
 GROUP = {"framework": "vllm", "model": "m", "role": "unified"}
 
 SERVER_CASES = [
-    # down from minute 11 on: most of 6 minutes at 14, for 5 minutes at 19; up again from 31 on: at 33 half of it is up
-    Case("a crash", "ServerDown", up([*held(1, 10.5), *held(0, 20), *held(1, 20)]), (Fires(19, 33, A),)),
-    Case("a restart of six minutes", "ServerDown", up([*held(1, 10.5), *held(0, 6), *held(1, 20)])),
+    # the tenth reading of 18 that fails is that of minute 15; up again at minute 31, and kept for three
+    Case("a crash", "ServerDown", up([*held(1, 10.5), *held(0, 20), *held(1, 20)]), (Fires(15, 34, A),), since=10),
+    Case("a restart that takes four and a half minutes", "ServerDown",
+         up([*held(1, 10.5), *held(0, 4.5), *held(1, 20)])),
+    Case("a restart that takes six minutes", "ServerDown", up([*held(1, 10.5), *held(0, 6), *held(1, 20)]),
+         (Fires(15, 20, A),)),
+    Case("two restarts one after the other", "ServerDown",
+         up([*held(1, 10.5), *held(0, 2), *held(1, 3), *held(0, 2), *held(1, 20)])),
     Case("never up", "ServerDown", up(held(0, 20.5)), (Fires(15, None, A),)),
     Case("a new server that loads for eleven minutes", "ServerDown", up([*held(0, 11), *held(1, 20)])),
-    Case("down for more than a day", "ServerDown", up([*held(1, 10.5), *held(0, 1500)]), (Fires(19, None, A),)),
+    Case("down for more than a day", "ServerDown", up([*held(1, 10.5), *held(0, 1500)]), (Fires(15, None, A),)),
+    # 10 of 18 readings fail at minute 26
     Case("crashes again and again", "ServerDown", up([*held(1, 20.5), *([*held(0, 2), *held(1, 0.5)] * 12)]),
-         (Fires(29, None, A),)),
+         (Fires(26, None, A),)),
+    Case("loads for three minutes, and crashes again after one and a half", "ServerDown",
+         up([*held(1, 20.5), *([*held(0, 3), *held(1, 1.5)] * 8)]), (Fires(27, None, A),)),
+    Case("still loading when somebody begins to look again", "ServerDown",
+         up([*held(1, 5), *gone(20), *held(0, 2.5), *held(1, 10)])),
+    Case("still down when somebody begins to look again", "ServerDown", up([*held(1, 5), *gone(20), *held(0, 10)]),
+         (Fires(28, None, A),)),
     Case("up", "ServerDown", up(held(1, 30))),
     Case("sees one reading of three failing", "ServerDown", up([*held(1, 10), *([0.0, 1.0, 1.0] * 20)])),
     Case("configured no more", "ServerDown", up([*held(1, 10), *gone(30)])),
     Case("another server's crash", "ServerDown",
          {**up(held(1, 30.5)), 'llm_up{node="n2",server="b"}': [*held(1, 10.5), *held(0, 20)]},
-         (Fires(19, None, {"node": "n2", "server": "b"}),)),
+         (Fires(15, None, {"node": "n2", "server": "b"}),)),
 
     Case("metrics switched off", "MetricsMissing", missing([*held(1, 5.5), *held(0, 20), *held(1, 10)], "not_found"),
-         (Fires(16, 26, A),)),
+         (Fires(16, 26, A),), since=5),
     Case("no word why", "MetricsMissing", missing([*held(1, 5.5), *held(0, 20)]), (Fires(16, None, A),)),
     Case("readable again within 10 minutes", "MetricsMissing", missing([*held(1, 5.5), *held(0, 10), *held(1, 10)])),
     Case("fresh", "MetricsMissing", missing(held(0, 30), "empty_body")),
+    Case("full, and then empty", "MetricsMissing", emptied(held(1, 40)), (Fires(16, 36, A),)),
+    Case("empty after a restart", "MetricsMissing", emptied([*held(1, 5.5), *held(0, 2), *held(1, 32.5)])),
+    Case("empty after a crash of its own while it was empty", "MetricsMissing",
+         emptied([*held(1, 20), *held(0, 2), *held(1, 18)]), (Fires(16, 20, A),)),
+    Case("empty for more than a day", "MetricsMissing", missing([*held(1, 10.5), *held(0, 1500)], "empty_body"),
+         (Fires(21, 1450, A),)),
+    Case("without records for a while", "MetricsMissing",
+         missing([*held(1, 5.5), *held(0, 30)], "no_records_yet")),
     Case("fresh, without records", "MetricsMissing", missing(held(0, 30), "no_records_yet")),
     Case("down", "MetricsMissing", missing(held(0, 30), "connection_refused", is_up=0)),
 
     # 0.95 is passed when all 20 readings of 10 minutes are 0.97, or 19.3 of them; 5 minutes later it fires
-    Case("full while requests wait", "KvCacheSaturated", saturated(30.5), (Fires(25, 51, M),)),
+    Case("full while requests wait", "KvCacheSaturated", saturated(30.5), (Fires(25, 51, M),), since=10),
     Case("full for ten minutes", "KvCacheSaturated", saturated(10)),
     Case("just below", "KvCacheSaturated", saturated(60, kv=0.95)),
     Case("full and nobody waits", "KvCacheSaturated", saturated(60, waiting=0)),
@@ -138,7 +171,7 @@ SERVER_CASES = [
 
     # +2 a minute from minute 20: more than 10 at 26, for 5 minutes; at 54 the mean is 56.7, before it was 38.5
     Case("more and more", "QueueGrowing", engine(requests_waiting=[*held(0, 20), *rising(2, 30), *held(60, 60)]),
-         (Fires(31, 64, M),)),
+         (Fires(31, 64, M),), since=20),
     Case("long, and steady", "QueueGrowing", engine(requests_waiting=held(50, 60))),
     Case("short, and growing", "QueueGrowing", engine(requests_waiting=[*held(0, 20), *rising(0.4, 30)])),
     Case("one burst", "QueueGrowing", engine(requests_waiting=[*held(0, 20), *held(90, 2), *held(0, 30)])),
@@ -146,7 +179,8 @@ SERVER_CASES = [
 
     # more than 15 of 150 within 15 minutes from 38 on, and until 78; then kept for 10 minutes
     Case("one in five", "PreemptionsFrequent",
-         preempting([*held(0, 30.5), *rising(2, 40, 1), *held(81, 60)], finished=10), (Fires(43, 88, OF_MODEL),)),
+         preempting([*held(0, 30.5), *rising(2, 40, 1), *held(81, 60)], finished=10), (Fires(43, 88, OF_MODEL),),
+         since=30),
     Case("one in five of two engines together", "PreemptionsFrequent", two_engines(),
          (Fires(43, 88, {**OF_MODEL, "framework": "sglang"}),)),
     Case("one in twenty", "PreemptionsFrequent", preempting([*held(0, 30), *rising(0.5, 60)], finished=10)),
@@ -158,7 +192,7 @@ SERVER_CASES = [
          (Fires(40, None, OF_MODEL),)),
 
     # 0.6 before, 0 after: half of it is passed when more than half of 30 minutes are without hits
-    Case("no hits any more", "PrefixHitsCollapsed", cached(10_000, 0.6, 0), (Fires(320, None, M),)),
+    Case("no hits any more", "PrefixHitsCollapsed", cached(10_000, 0.6, 0), (Fires(320, None, M),), since=300),
     Case("a third less", "PrefixHitsCollapsed", cached(10_000, 0.6, 0.4)),
     Case("a cache that never helped", "PrefixHitsCollapsed", cached(10_000, 0.15, 0)),
     Case("few prompts", "PrefixHitsCollapsed", cached(3_000, 0.6, 0)),
@@ -166,17 +200,22 @@ SERVER_CASES = [
         prefix_cache_query_tokens_total=rising(10_000, 60), prefix_cache_hit_tokens_total=held(0, 60))),
 
     # 0.5 s before, 2 s after: the mean of 30 minutes is 1 s when a third of them are slow
-    Case("four times as slow", "TimeToFirstTokenRegressed", latency(TTFT, 60, 0.5, 2), (Fires(315, None, M),)),
+    Case("four times as slow", "TimeToFirstTokenRegressed", latency(TTFT, 60, 0.5, 2), (Fires(315, None, M),),
+         since=300),
     Case("half as slow again", "TimeToFirstTokenRegressed", latency(TTFT, 60, 0.5, 0.75)),
     Case("slower, and fast all the same", "TimeToFirstTokenRegressed", latency(TTFT, 60, 0.02, 0.08)),
     Case("few requests", "TimeToFirstTokenRegressed", latency(TTFT, 3, 0.5, 2)),
     Case("a young server", "TimeToFirstTokenRegressed",
          {k: v[580:] for k, v in latency(TTFT, 60, 0.5, 2).items()}),
-    Case("four times as slow", "InterTokenLatencyRegressed", latency(ITL, 600, 0.02, 0.08), (Fires(315, None, M),)),
+    Case("four times as slow", "InterTokenLatencyRegressed", latency(ITL, 600, 0.02, 0.08), (Fires(315, None, M),),
+         since=300),
     Case("half as slow again", "InterTokenLatencyRegressed", latency(ITL, 600, 0.02, 0.03)),
     Case("slower, and fast all the same", "InterTokenLatencyRegressed", latency(ITL, 600, 0.002, 0.01)),
 
     Case("thirty here, two there", "ReplicasImbalanced", replicas(30, 28, 2), (Fires(10, None, GROUP),)),
+    # of 30 readings 15 with 30 and 2 requests after 15 with 10 and 10: 20 and 6
+    Case("all go to one of two from minute 30 on", "ReplicasImbalanced", tilting(),
+         (Fires(47, None, GROUP),), since=30),
     Case("thirty here, ten there", "ReplicasImbalanced", replicas(30, 10)),
     Case("little to do", "ReplicasImbalanced", replicas(12, 0)),
     Case("the idle one sleeps", "ReplicasImbalanced", replicas(30, 28, 0, state="sleeping")),

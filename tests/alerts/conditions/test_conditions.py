@@ -57,6 +57,12 @@ def test_every_condition_fires_in_some_case_and_does_not_in_another() -> None:
     assert {case.condition for case in CASES if not case.fires} == set(CONDITIONS) - {"Watchdog"}
 
 
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_how_long_it_takes_until_it_is_told_is_known(name: str) -> None:
+    (case,) = (case for case in CASES if case.condition == name and case.since is not None)
+    assert CONDITIONS[name].after == (case.fires[0].start - (case.since or 0)) * 60
+
+
 def _test(case: Case, condition: Condition) -> dict[str, Any]:
     alert = f'ALERTS{{alertname="{case.condition}",alertstate="firing"}}'
     return {

@@ -45,6 +45,8 @@ class Case:
     condition: str
     world: World
     fires: tuple[Fires, ...] = ()
+    since: int | None = None
+    """The minute up to which nothing was wrong, of the case that tells how long it takes until the first alert."""
 
     @property
     def minutes(self) -> int:

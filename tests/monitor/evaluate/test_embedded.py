@@ -39,11 +39,11 @@ def test_a_server_that_is_down_is_told_after_its_time_and_until_it_is_up(world: 
     (down,) = world.alerts("ServerDown")
     assert down.labels == {"alertname": "ServerDown", "severity": "page", "node": "n1", "server": "a"}
     fired = down.starts_at
-    # Four of six minutes are down at minute 14, and five more have to pass.
-    assert fired == START + 19 * 60
+    # Five of nine minutes are down at minute 15.
+    assert fired == START + 15 * 60
     world.serve(4)
     (down,) = world.alerts("ServerDown")
-    assert (down.starts_at, down.ends_at) == (fired, START + 60 * 25)
+    assert (down.starts_at, down.ends_at) == (fired, START + 60 * 26)
 
 
 def test_an_alert_goes_on_through_a_restart_and_ends_at_its_first_judgement_without_it(world: World) -> None:
