@@ -33,6 +33,9 @@ BASES: Mapping[Basis, str] = {
 }  # fmt: skip
 """How the chip of each looks."""
 
+MOST_OPEN = 6
+"""Groups of objectives whose capacity is shown at once; more are folded away, so that a phone can be read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -62,6 +65,7 @@ class AdvicePage:
             "looks": LOOKS,
             "bases": BASES,
             "setting": SETTING,
+            "most_open": MOST_OPEN,
             "now": self._clock(),
             "current": PATH,
             "fragment": None,

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from monitor.app import create_app
 from monitor.evaluate.objectives import Objectives
@@ -104,7 +104,11 @@ def test_every_view_fits_is_silent_and_can_be_read(worlds: dict[str, str], page:
 
 def test_a_number_leads_to_the_question_that_shows_it(worlds: dict[str, str], page: Page) -> None:
     page.goto(worlds["full"] + "/advice?since=2h")
-    page.get_by_role("link", name="preemptions", exact=True).click()
+    finding = page.locator("#findings ~ article", has_text="KV cache too small")
+    number = finding.get_by_role("link", name="preemptions", exact=True)
+    expect(number).to_be_hidden()
+    finding.locator("summary").click()
+    number.click()
     assert page.url.startswith(worlds["full"] + "/history?metric=llm_preemptions_total&aggregation=sum")
     assert page.get_by_role("heading", name="llm_preemptions_total, increase in each 5 min").count() == 1
 
@@ -118,10 +122,37 @@ def test_the_form_asks_for_one_server(worlds: dict[str, str], page: Page) -> Non
     assert [" ".join(title.split()) for title in titles] == ["Metrics flags missing n1/code"]
 
 
+def test_a_phone_shows_what_to_change_first_and_each_finding_on_one_screen(worlds: dict[str, str], page: Page) -> None:
+    width, height = PHONE
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(worlds["full"] + "/advice?since=2h")
+    findings = page.locator("#findings ~ article")
+    boxes = [box for box in (each.bounding_box() for each in findings.all()) if box]
+    assert len(boxes) == 3
+    assert boxes[0]["y"] + boxes[0]["height"] < height
+    assert max(box["height"] for box in boxes) < height
+    whole: int = page.evaluate("document.documentElement.scrollHeight")
+    assert whole < 3 * height
+
+
+def test_nothing_found_is_no_all_clear_while_questions_are_open(worlds: dict[str, str], page: Page) -> None:
+    page.goto(worlds["well"] + "/advice?since=10m")
+    told = page.get_by_role("status")
+    expect(told).to_have_text("Nothing was found to be wrong, but not everything could be judged.")
+    told.get_by_role("link").click()
+    lacking = page.locator("details.lacking").first
+    lacking.locator("summary").click()
+    expect(lacking.get_by_text("min of observation").first).to_be_visible()
+
+
 def test_it_is_read_without_a_script(browser: Browser, worlds: dict[str, str]) -> None:
     plain = browser.new_context(java_script_enabled=False).new_page()
     plain.goto(worlds["full"] + "/advice?since=2h")
     text = plain.locator("main").inner_text()
     assert "raise --gpu-memory-utilization" in text
     assert "At least 10 requests/s" in text
+    why = plain.locator("details", has_text="So SGLang")
+    expect(why.first.locator("li").first).to_be_hidden()
+    why.first.locator("summary").click()
+    expect(why.first.locator("li").first).to_be_visible()
     plain.close()
