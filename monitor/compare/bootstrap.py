@@ -1,12 +1,17 @@
-"""Intervals by resampling blocks of rows that follow each other. Pure, and the same for the same rows.
+"""Intervals by resampling blocks of minutes that follow each other. Pure, and the same for the same rows.
 
 Minutes that follow each other are alike: a request lasts for longer than one, and load comes and goes. So blocks of
-them are drawn instead of single ones (a moving-block bootstrap, in a circle so that no row is drawn less than others),
-and everything is worked out anew from the rows that were drawn: ratios of sums, and percentiles of merged histograms.
+them are drawn instead of single ones (a moving-block bootstrap, in a circle so that none is drawn less than others),
+and everything is worked out anew from what was drawn: ratios of sums, and percentiles of merged histograms. What
+several servers did at one time is alike too, and is drawn together.
 
-- A block is as many minutes long as the cube root of their number, rounded up: the length that is best for spreads of
-  sums as they become more (Hall, Horowitz and Jing, 1995). It is not shorter than the longest requests (P99), which
-  tie minutes together, and there are at most `MOST_BLOCKS`, since more tell nothing more.
+- A block is a tenth of the time or more, so that there are at most `MOST_BLOCKS`: with ten to thirty of them their
+  number costs little, and their length buys what is alike over a long time (Schmeiser, 1982, on batch means). Of a
+  short time it is as many minutes as the cube root of their number (Hall, Horowitz and Jing, 1995). It is not shorter
+  than the longest requests (P99), which tie minutes together.
+- Blocks that follow each other are still a little alike, the more so the shorter they are. How much follows from how
+  alike neighbours are, as if each minute were drawn towards the one before (an autoregression of the first order):
+  fewer blocks are drawn, in the ratio in which those there are vary too little.
 - Few blocks vary too little among themselves: the percentiles that are read are moved outwards by what Student's
   distribution has beyond the normal one (the expanded percentile interval of Hesterberg, 2015).
 - With fewer than `LEAST_BLOCKS` there is no interval.
@@ -27,18 +32,43 @@ from monitor.compare.model import CONFIDENCE
 from monitor.history.packed import Floats, Ints
 
 REPLICATES = 1000
-LEAST_BLOCKS, MOST_BLOCKS = 5, 100
+LEAST_BLOCKS, MOST_BLOCKS = 5, 10
+MOST_ALIKE = 0.97
+"""More cannot be told from a few minutes."""
 _NORMAL = NormalDist()
 _ROUNDING = 1e-9
 """So that the cube root of 27 is 3."""
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Rows of the same time, in order of time."""
+
+    order: Ints
+    begins: Ints
+
+    @classmethod
+    def at(cls, time: Ints) -> Together:
+        """Of the time of each row, in whatever unit."""
+        order = np.argsort(time, kind="stable")
+        return cls(order, np.flatnonzero(np.diff(time[order], prepend=-1)))
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def sums(self, columns: NDArray[np.floating[Any]]) -> Floats:
+        found: Floats = np.add.reduceat(columns[self.order], self.begins, axis=0, dtype=np.float64)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
 class Draws:
-    """Which blocks make each replicate: a line of first rows for each."""
+    """Which blocks make each replicate: a line of first rows for each. There are `blocks` in the rows, of which fewer
+    may be drawn."""
 
     rows: int
     length: int
+    blocks: int
     first: Ints
 
     def sums(self, columns: NDArray[np.floating[Any]]) -> Floats:
@@ -55,18 +85,45 @@ class Draws:
         """Of replicates of a lower and an upper bound, which may be the same; None where some of them have none."""
         if np.isnan(low).any() or np.isnan(high).any():
             return None
-        tail = tail_of(self.first.shape[1])
+        tail = tail_of(self.blocks)
         return float(np.quantile(low, tail, method="lower")), float(np.quantile(high, 1 - tail, method="higher"))
 
 
-def draws(rows: int, least_minutes: float, seed: int, of_row: float = 1.0) -> Draws | None:
-    """Of rows of `of_row` minutes on average. None where there are too few blocks."""
+def draws(rows: int, least_minutes: float, seed: int, of_row: float = 1.0, alike: float = 0.0) -> Draws | None:
+    """Of rows of `of_row` minutes on average, which are so much `alike`. None where there are too few blocks."""
     minutes = rows * of_row
     length = math.ceil(max(minutes ** (1 / 3), least_minutes, minutes / MOST_BLOCKS) / of_row - _ROUNDING)
     blocks = rows // length
     if blocks < LEAST_BLOCKS:
         return None
-    return Draws(rows, length, np.random.default_rng(seed).integers(rows, size=(REPLICATES, blocks)))
+    drawn = max(1, math.floor(blocks / _lacking(blocks, length, alike) + _ROUNDING))
+    return Draws(rows, length, blocks, np.random.default_rng(seed).integers(rows, size=(REPLICATES, drawn)))
+
+
+def likeness(values: Floats) -> float:
+    """The correlation of neighbours, 0 or more; what is not known is left out.
+
+    That of a few values is too small on average: by (1 + 3ρ) / n (Kendall, 1954).
+    """
+    known = values[~np.isnan(values)]
+    apart = known - known.mean() if len(known) else known
+    varies = float(apart @ apart)
+    if varies <= _ROUNDING * float(known @ known):
+        return 0.0
+    found = float(apart[1:] @ apart[:-1]) / varies
+    return min(max(0.0, found + (1 + 3 * found) / len(known)), MOST_ALIKE)
+
+
+def _lacking(blocks: int, length: int, alike: float) -> float:
+    """The variance of the mean of all rows by that which blocks show, as the means of these differ among themselves."""
+    whole, one = (_variance(rows, alike) for rows in (blocks * length, length))
+    return whole * (blocks - 1) / (one - whole)
+
+
+def _variance(rows: int, alike: float) -> float:
+    """Of the mean of so many, by that of a single one."""
+    apart = np.arange(1, rows)
+    return float(1 + 2 * ((1 - apart / rows) * alike**apart).sum()) / rows
 
 
 def tail_of(blocks: int) -> float:

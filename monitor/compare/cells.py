@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from exporters.histogram import quantile
 from exporters.schema import PHASES
-from monitor.compare.bootstrap import Draws, draws, enclosed
+from monitor.compare.bootstrap import Draws, Together, draws, enclosed, likeness
 from monitor.compare.model import LEAST_MINUTES, PERCENTILES, Band, Cell, Estimate, Group, Measure, Workload
 from monitor.compare.rows import MINUTE, Number, Rows
 from monitor.compare.windows import histograms, longest
@@ -34,18 +36,45 @@ def cell(group: Group, band: Band, rows: Rows, price: float | None = None) -> Ce
     concurrency = float(rows.number(Number.AT_ONCE).sum() / minutes)
     if minutes < LEAST_MINUTES:
         return Cell(group, band, minutes, concurrency)
-    drawn = _draws(rows)
+    drawn = _drawn(rows)
     measures = {**_ratios(rows, drawn, price), **_percentiles(rows, drawn)}
     told = {name: measures[name] for name in Measure if name in measures}
     missing = {name: why for name, why in _WHY.items() if name not in told}
     return Cell(group, band, minutes, concurrency, told, workload(rows), missing)
 
 
-def _draws(rows: Rows) -> Draws | None:
-    return draws(len(rows), longest(rows).value / MINUTE, _SEED, float(rows.number(Number.MINUTES).mean()))
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Sums by replicate, of columns by row."""
+
+    together: Together
+    draws: Draws
+
+    def sums(self, columns: NDArray[np.floating[Any]]) -> Floats:
+        return self.draws.sums(self.together.sums(columns))
 
 
-def _ratios(rows: Rows, drawn: Draws | None, price: float | None) -> dict[Measure, Estimate]:
+def _drawn(rows: Rows) -> _Drawn | None:
+    of_row = max(1, round(float(rows.number(Number.MINUTES).mean())))
+    together = Together.at(rows.start // (of_row * MINUTE))
+    alike = max(likeness(_over_time(together, *both)) for both in _wandering(rows))
+    found = draws(len(together), longest(rows).value / MINUTE, _SEED, of_row, alike)
+    return None if found is None else _Drawn(together, found)
+
+
+def _wandering(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
+    """What tells how alike minutes are: the load, and what is made of it."""
+    yield rows.number(Number.AT_ONCE), rows.number(Number.MINUTES)
+    yield rows.number(Number.PROMPT) + rows.number(Number.GENERATION), rows.number(Number.SECONDS)
+
+
+def _over_time(together: Together, part: Floats, whole: Floats) -> Floats:
+    parts, wholes = together.sums(np.stack(_known(part, whole), axis=1)).T
+    found: Floats = np.divide(parts, wholes, out=np.full(len(parts), np.nan), where=wholes > 0)
+    return found
+
+
+def _ratios(rows: Rows, drawn: _Drawn | None, price: float | None) -> dict[Measure, Estimate]:
     parts = {measure: _known(*both) for measure, both in _fractions(rows, price).items()}
     parts = {measure: both for measure, both in parts.items() if both[1].sum() > 0}
     columns = np.array([column for both in parts.values() for column in both]).reshape(2 * len(parts), len(rows)).T
@@ -77,23 +106,23 @@ def _known(part: Floats, whole: Floats) -> tuple[Floats, Floats]:
     return np.where(known, part, 0.0), np.where(known, whole, 0.0)
 
 
-def _ratio(total: Floats, drawn: Draws | None, sums: Floats | None, column: int) -> Estimate:
+def _ratio(total: Floats, drawn: _Drawn | None, sums: Floats | None, column: int) -> Estimate:
     value = float(total[0] / total[1])
     if drawn is None or sums is None:
         return Estimate(value)
     whole = sums[:, column + 1]
     ratios = np.divide(sums[:, column], whole, out=np.full(len(sums), np.nan), where=whole > 0)
-    return _with_interval(Estimate(value), drawn.interval(ratios, ratios))
+    return _with_interval(Estimate(value), drawn.draws.interval(ratios, ratios))
 
 
-def _percentiles(rows: Rows, drawn: Draws | None) -> dict[Measure, Estimate]:
+def _percentiles(rows: Rows, drawn: _Drawn | None) -> dict[Measure, Estimate]:
     told = ((measure, _percentile(rows, phase, q), phase, q) for measure, (phase, q) in PERCENTILES.items())
     found = {measure: (estimate, phase, q) for measure, estimate, phase, q in told if estimate is not None}
     if drawn is None:
         return {measure: estimate for measure, (estimate, *_) in found.items()}
     sums = {phase: [(each.bounds, drawn.sums(each.counts)) for each in parts] for phase, parts in rows.phases.items()}
     return {
-        measure: _with_interval(estimate, drawn.interval(*enclosed(sums[phase], q)))
+        measure: _with_interval(estimate, drawn.draws.interval(*enclosed(sums[phase], q)))
         for measure, (estimate, phase, q) in found.items()
     }
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from monitor.compare.asked import Asked, By, Prices
@@ -56,6 +57,27 @@ def test_minutes_that_are_all_the_same_have_an_interval_of_no_width() -> None:
     estimate = only(told(Life(hour()))).of(Measure.TOKENS)
     assert estimate is not None
     assert estimate.low == estimate.high == pytest.approx(750)
+
+
+def test_servers_that_wander_together_are_not_as_good_as_more_time() -> None:
+    """Eight servers share what is asked of them, hour by hour another: of 60 such hours 95 in 100 intervals are to hold
+    the true mean, 3 fewer by chance. Each server for itself would make intervals of a third of the width."""
+    held = 0
+    for seed in range(60):
+        chance = np.random.default_rng(seed)
+        common = 30_000 + 3_000 * chance.normal(size=60)
+        lives = [
+            Life(
+                [Minute(n, prompt=float(common[n] + own)) for n, own in enumerate(chance.normal(0, 300, 60))], server=s
+            )
+            for s in map(str, range(8))
+        ]
+        estimate = only(told(*lives)).of(Measure.TOKENS)
+        assert estimate is not None
+        assert estimate.low is not None
+        assert estimate.high is not None
+        held += estimate.low <= 750 <= estimate.high
+    assert held >= 0.92 * 60
 
 
 def test_percentiles_come_from_merged_buckets_and_their_interval_takes_the_bounds_in() -> None:

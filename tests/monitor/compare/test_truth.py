@@ -40,7 +40,7 @@ def cells(*lives: Life) -> list[Cell]:
 
 
 def test_intervals_hold_what_an_engine_does_in_the_long_run(lives: Lives) -> None:
-    """At least 95 of 100, over 40 seeds at three concurrencies.
+    """At least 95 of 100 of each number, over 20 seeds of each of two frameworks at three concurrencies.
 
     The long run of an engine are all its other seeds: what holds of 22 minutes is worked out from them alone, what is
     true from 19 times as many others, percentiles from every request.
