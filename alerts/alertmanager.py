@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 from alerts.conditions.gpus import LOST
 from alerts.conditions.ourselves import UNMAPPED, WATCHDOG
-from alerts.conditions.servers import DOWN, IMBALANCE, SERVERS, TARGET
-from alerts.conditions.stuck import STILL
+from alerts.conditions.servers import (
+    DOWN,
+    FIRST_TOKEN,
+    IMBALANCE,
+    INTER_TOKEN,
+    KV_SATURATED,
+    METRICS_MISSING,
+    PREEMPTIONS,
+    QUEUE_GROWING,
+    SERVERS,
+    TARGET,
+)
+from alerts.conditions.stuck import STILL, STUCK
 from alerts.rules.burn import NAMES
 from exporters.schema import IDENTITY, Scope
 
-HELD_BY_DOWN = tuple(c.name for c in (*SERVERS, *STILL, UNMAPPED) if c not in (DOWN, IMBALANCE))
-"""What is said of one server, and is no news while it is down."""
 SLO_GROUPS = IDENTITY[Scope.ENGINE]
 """Labels that objectives may be grouped by, besides those that a fleet gives its servers."""
 MONITOR, ONCALL, TICKETS, DEAD_MAN = "inferwatch", "oncall", "tickets", "dead-man-switch"
@@ -76,19 +86,54 @@ def _receiver(name: str) -> dict[str, Any]:
     return {"name": name, "webhook_configs": [{"url": f"http://localhost:9/{name}"}]}
 
 
+@dataclass(frozen=True, slots=True)
+class Inhibition:
+    """While `cause` fires nobody is told of the others, where both agree in the labels `equal`."""
+
+    cause: str
+    held: tuple[str, ...]
+    equal: tuple[str, ...]
+    why: str
+
+
+_OBJECTIVES = (NAMES["page"], NAMES["ticket"])
+_OF_ONE = tuple(c.name for c in (*SERVERS, *STILL, UNMAPPED) if c not in (DOWN, IMBALANCE))
+"""What is said of one server alone."""
+_BLIND = (METRICS_MISSING.name, UNMAPPED.name, STUCK.name)
+"""Of these a server that makes no tokens is not the reason."""
+_AT_MODEL = (*TARGET, "model")
+INHIBITIONS = (
+    Inhibition(NAMES["page"], (NAMES["ticket"],), ("slo", *SLO_GROUPS), "the page says the same, and more urgently"),
+    Inhibition(
+        LOST.name, (DOWN.name, STUCK.name), ("node",),
+        "servers end, or hang, with their GPU; which uses which is not always known, so it is the whole node",
+    ),
+    Inhibition(DOWN.name, (*_OBJECTIVES, *_OF_ONE), TARGET, "it is no news of a server that is down"),
+    Inhibition(
+        STUCK.name, (*_OBJECTIVES, *(name for name in _OF_ONE if name not in _BLIND)), TARGET,
+        "requests pile up, and are late, where no tokens are made",
+    ),
+    Inhibition(
+        KV_SATURATED.name, (PREEMPTIONS.name, QUEUE_GROWING.name, FIRST_TOKEN.name, INTER_TOKEN.name), _AT_MODEL,
+        "without memory requests wait, or are thrown out and worked on again",
+    ),
+    Inhibition(QUEUE_GROWING.name, (FIRST_TOKEN.name,), _AT_MODEL, "who waits longer has the first token later"),
+)  # fmt: skip
+
+
 def inhibitions(user_labels: Sequence[str] = ()) -> list[dict[str, Any]]:
     """A label that neither alert carries counts as equal: every source but an objective's page carries all of its own.
 
-    An objective's page and ticket have the same groups, whichever these are. Down is also told instead of the
-    objectives of a single server.
+    An objective's page and ticket have the same groups, whichever these are. Down and stuck are also told instead of
+    the objectives of a single server; those of a model or a team are always told.
     """
-    page, ticket = NAMES["page"], NAMES["ticket"]
-    return [
-        _held([f"alertname={page}"], [f"alertname={ticket}"], ("slo", *SLO_GROUPS, *user_labels)),
-        _held([f"alertname={LOST.name}"], [f"alertname={DOWN.name}"], ("node",)),
-        _held([f"alertname={DOWN.name}"], [f"alertname=~{'|'.join((page, ticket, *HELD_BY_DOWN))}"], TARGET),
-    ]
+    return [_rule(each, user_labels if each.cause == NAMES["page"] else ()) for each in INHIBITIONS]
 
 
-def _held(source: list[str], target: list[str], equal: Sequence[str]) -> dict[str, Any]:
-    return {"source_matchers": source, "target_matchers": target, "equal": list(equal)}
+def _rule(of: Inhibition, more: Sequence[str]) -> dict[str, Any]:
+    held = f"={of.held[0]}" if len(of.held) == 1 else f"=~{'|'.join(of.held)}"
+    return {
+        "source_matchers": [f"alertname={of.cause}"],
+        "target_matchers": [f"alertname{held}"],
+        "equal": [*of.equal, *more],
+    }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from alerts.alertmanager import INHIBITIONS
 from alerts.conditions import GROUPS
 from alerts.conditions.condition import Condition, duration
 from inferwatch.reference.markdown import page, table
@@ -7,6 +8,12 @@ from inferwatch.reference.markdown import page, table
 _TITLES = {
     "inferwatch-servers": "Servers", "inferwatch-gpus": "GPUs", "inferwatch-itself": "inferwatch itself",
 }  # fmt: skip
+
+_HELD = (
+    "`alerts/generated/alertmanager.yml` tells of the cause and not of what follows from it, where both are about the "
+    "same. Objectives that are grouped by model, role or team are told all the same: they say what users notice. The "
+    "monitor's page shows all that fires, pages before tickets, and says of what is held back that it is."
+)
 
 
 def conditions_page() -> str:
@@ -22,6 +29,7 @@ def conditions_page() -> str:
         "Prometheus it is a minute or two more: minutes are judged when they are complete. Then Alertmanager waits for "
         "half a minute, in case more of the group comes.",
         *blocks,
+        f"## What is held back\n\n{_HELD}\n\n{_held()}",
     )
 
 
@@ -34,3 +42,8 @@ def _row(condition: Condition) -> tuple[str, ...]:
     after = duration(condition.after) if condition.after else "at once"
     name = f"[{condition.name}](../{condition.runbook})"
     return name, condition.severity, condition.meaning, after, limits or "none"
+
+
+def _held() -> str:
+    rows = ((each.cause, ", ".join(each.held), ", ".join(each.equal), each.why) for each in INHIBITIONS)
+    return table(("while this fires", "these are held back", "of the same", "why"), rows)

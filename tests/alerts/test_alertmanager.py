@@ -108,6 +108,41 @@ def test_a_server_that_is_down_holds_back_what_is_said_of_it_alone(alertmanager:
     assert found == {("QueueGrowing", "a"), ("TimeToFirstTokenRegressed", "a")}
 
 
+def of_load(name: str, server: str, node: str, model: str = "m") -> dict[str, str]:
+    of = {"node": node, "server": server, "framework": "vllm", "model": model, "role": "unified"}
+    return {"alertname": name, "severity": "ticket", **of}
+
+
+def test_a_server_that_is_stuck_holds_back_what_follows_at_it_and_not_what_users_notice(
+    alertmanager: Alertmanager,
+) -> None:
+    stuck = {**of_load("ServerStuck", "a", "d1"), "severity": "page", "engine": "0"}
+    found = held_back(
+        alertmanager, "stuck", stuck,
+        of_load("QueueGrowing", "a", "d1"), of_load("KvCacheSaturated", "a", "d1"), of_load("QueueGrowing", "b", "d1"),
+        {"alertname": "MetricsMissing", "severity": "ticket", "node": "d1", "server": "a"},
+        {"alertname": "SloBurnPage", "severity": "page", "slo": "ttft", "model": "m", "role": "unified"},
+    )  # fmt: skip
+    assert found == {("QueueGrowing", "a"), ("KvCacheSaturated", "a")}
+
+
+def test_a_full_kv_cache_holds_back_what_it_brings_for_the_same_model(alertmanager: Alertmanager) -> None:
+    brought = ("PreemptionsFrequent", "QueueGrowing", "TimeToFirstTokenRegressed", "InterTokenLatencyRegressed")
+    found = held_back(
+        alertmanager, "kv", of_load("KvCacheSaturated", "a", "e1"), *(of_load(name, "a", "e1") for name in brought),
+        of_load("TimeToFirstTokenRegressed", "a", "e1", model="n"), of_load("PrefixHitsCollapsed", "a", "e1"),
+        {"alertname": "SloBurnTicket", "severity": "ticket", "slo": "kv-headroom", "model": "m", "role": "unified"},
+    )  # fmt: skip
+    assert found == {(name, "a") for name in brought}
+
+
+def test_the_cause_is_told_and_what_only_follows_from_what_is_held_back_is_not(alertmanager: Alertmanager) -> None:
+    lost = {**LOST, "node": "f1"}
+    chain = [down("f1", "a"), of_load("QueueGrowing", "a", "f1"), of_load("TimeToFirstTokenRegressed", "a", "f1")]
+    found = held_back(alertmanager, "chain", lost, *chain)
+    assert found == {(alert["alertname"], "a") for alert in chain}
+
+
 def test_the_same_name_on_another_node_is_another_server(alertmanager: Alertmanager) -> None:
     stuck = {"alertname": "ServerStuck", "severity": "page", "node": "c2", "server": "a"}
     assert held_back(alertmanager, "names", down("c1", "a"), stuck) == set()
