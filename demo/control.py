@@ -1,4 +1,4 @@
-"""What is answered where faults are ordered: GET, POST and DELETE of `/faults`, in JSON."""
+"""What is answered where faults are ordered: GET, POST and DELETE of `/faults`, GET of `/truth`, in JSON."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from dataclasses import asdict
 from demo.faults import KINDS, Fault, FaultError, Parameter
 from demo.fleet import Fleet
 from demo.model import Answer
+from demo.told import truth_of
 
-PATH = "/faults"
+PATH, TRUTH = "/faults", "/truth"
 
 
 def control(fleet: Fleet, method: str, path: str, content_type: str, body: bytes, now: float) -> Answer:
     """Whatever is wrong with a question is said in the answer."""
-    path = path.partition("?")[0].rstrip("/")
+    path, _, query = path.partition("?")
+    path = path.rstrip("/")
     fleet.advance(now)
     try:
         if method in ("GET", "HEAD") and path in ("", PATH):
             return _told(200, listing(fleet))
+        if method in ("GET", "HEAD") and path == TRUTH:
+            return _told(200, truth_of(fleet, query))
         if method == "POST" and path == PATH:
             return _told(201, [shown(fleet, fault) for fault in fleet.order(_read(content_type, body), now)])
         if method == "DELETE" and path.startswith(f"{PATH}/"):
             return _ended(fleet, path.removeprefix(f"{PATH}/"), now)
     except FaultError as error:
         return _told(422, {"error": str(error)})
-    allowed = f"GET {PATH}, POST {PATH}, DELETE {PATH}/NUMBER"
+    allowed = f"GET {PATH}, POST {PATH}, DELETE {PATH}/NUMBER, GET {TRUTH}"
     return _told(404 if method in ("GET", "HEAD") else 405, {"error": f"{method} {path}: allowed: {allowed}"})
 
 

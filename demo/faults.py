@@ -127,8 +127,8 @@ def read(given: object, places: Mapping[Place, Sequence[str]]) -> Order:
     """An order as it comes in JSON; `places` are the targets that there are. Raises FaultError."""
     if not isinstance(given, dict):
         raise FaultError("order", given, "an object with `kind` and `target`")
-    kind = KINDS[_one_of("kind", given.get("kind"), list(KINDS))]
-    target = _one_of("target", given.get("target"), places[kind.on])
+    kind = KINDS[one_of("kind", given.get("kind"), list(KINDS))]
+    target = one_of("target", given.get("target"), places[kind.on])
     known = {p.name: p for p in kind.parameters}
     for name in given:
         if name not in {"kind", "target", "seconds", "after", *known}:
@@ -139,7 +139,8 @@ def read(given: object, places: Mapping[Place, Sequence[str]]) -> Order:
     return Order(kind.name, target, seconds, _AFTER.read(given.get("after", 0)), values)
 
 
-def _one_of(part: str, found: object, known: Sequence[str]) -> str:
+def one_of(part: str, found: object, known: Sequence[str]) -> str:
+    """Raises FaultError."""
     if isinstance(found, str) and found in known:
         return found
     near = get_close_matches(str(found), known, 1)

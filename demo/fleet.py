@@ -83,6 +83,8 @@ class Fleet:
     ) -> None:
         """`gpus` by node. A decode server comes after its prefill server."""
         self.now = start
+        self.known_since = start
+        """What happened after that moment is in the truth."""
         self.truth = Truth()
         self.schedule = Schedule()
         self.servers = {
@@ -98,7 +100,6 @@ class Fleet:
         """The share of a service's requests that its first server is sent."""
         self._seed = seed
         self._kept = kept
-        self._forgotten = start
         self._turns = dict.fromkeys(self.services, 0)
         self._loads: dict[str, tuple[float, Load]] = {}
         self._streams = [self._usual(n, service) for n, service in enumerate(self.services.values())]
@@ -164,9 +165,9 @@ class Fleet:
         for server in self.servers.values():
             server.advance(until)
         self.now = until
-        if self._kept is not None and until - self._forgotten > _FORGET_EVERY:
-            self.truth.forget(until - self._kept)
-            self._forgotten = until
+        if self._kept is not None and until - self._kept - self.known_since > _FORGET_EVERY:
+            self.known_since = until - self._kept
+            self.truth.forget(self.known_since)
 
     def _route(self, stream: Stream, request: Request) -> None:
         server = self.servers[stream.server or self._turn(stream.service, request)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 
-from demo.control import control
+from demo.control import PATH, TRUTH, control
 from demo.fleet import Fleet
 from demo.model import Answer
 from demo.reply import Reply
@@ -20,6 +20,8 @@ _METHODS = {"GET", "HEAD", "POST", "DELETE"}
 _MOST_BYTES = 65_536
 """Of a head, and of a body."""
 _IDLE_SECONDS = 75.0
+_LINGER_SECONDS, _LINGER_BYTES = 2.0, 8 * 1024 * 1024
+"""How long, and how much of it, a body that is refused is still taken: a caller who sends reads no answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,14 @@ class Asked:
     """With what stands behind a question mark."""
     headers: Mapping[str, str]
     body: bytes = b""
+
+
+class _RefusedError(Exception):
+    """Before its body is read."""
+
+    def __init__(self, status: int, told: str) -> None:
+        super().__init__(told)
+        self.answer = Answer(status, "application/json", json.dumps({"error": told}).encode() + b"\n")
 
 
 Handler = Callable[[Asked], Reply]
@@ -41,6 +51,7 @@ class Served:
     servers: Mapping[str, str]
     gpu_pages: Mapping[str, str]
     faults: str
+    truth: str
 
 
 @asynccontextmanager
@@ -53,8 +64,8 @@ async def serve(fleet: Fleet, clock: Callable[[], float], *, host: str = "127.0.
 
         servers = {name: await at(partial(_of_server, fleet, name, clock)) for name in fleet.servers}
         pages = {node: f"{await at(partial(_of_host, fleet, node, clock))}/metrics" for node in fleet.hosts}
-        faults = await at(partial(_of_control, fleet, clock))
-        yield Served(servers, pages, f"{faults}/faults")
+        controlled = await at(partial(_of_control, fleet, clock))
+        yield Served(servers, pages, f"{controlled}{PATH}", f"{controlled}{TRUTH}")
 
 
 def _of_server(fleet: Fleet, name: str, clock: Callable[[], float], asked: Asked) -> Reply:
@@ -102,6 +113,8 @@ async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
                 asked = await _asked(reader)
             if not await _tell(writer, asked, handle(asked)):
                 return
+    except _RefusedError as refused:
+        await _refuse(reader, writer, refused.answer)
     except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
         return  # this caller is gone or talks nonsense; the others go on
     finally:
@@ -113,10 +126,30 @@ async def _asked(reader: asyncio.StreamReader) -> Asked:
     first, *lines = head.strip().split("\r\n")
     method, path, _ = first.split(" ", 2)
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    length = int(headers.get("content-length", "0"))
-    if not 0 <= length <= _MOST_BYTES:
-        raise ValueError("a body that is too long")
-    return Asked(method, path, headers, await reader.readexactly(length))
+    return Asked(method, path, headers, await reader.readexactly(_length(headers)))
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    if "transfer-encoding" in headers:
+        raise _RefusedError(
+            411, f"Transfer-Encoding: {headers['transfer-encoding']!r}: allowed: Content-Length instead"
+        )
+    told = headers.get("content-length", "0")
+    if not (told.isascii() and told.isdecimal()):
+        raise _RefusedError(400, f"Content-Length: {told!r}: allowed: a number of bytes")
+    if len(told) > 18 or int(told) > _MOST_BYTES:
+        raise _RefusedError(413, f"Content-Length: {told[:18]}: allowed: at most {_MOST_BYTES} bytes")
+    return int(told)
+
+
+async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer) -> None:
+    taken = 0
+    with suppress(TimeoutError, ConnectionError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            writer.write(_head(answer, keep=False) + answer.body)
+            await writer.drain()
+            while taken < _LINGER_BYTES and (part := await reader.read(_MOST_BYTES)):
+                taken += len(part)
 
 
 async def _tell(writer: asyncio.StreamWriter, asked: Asked, reply: Reply) -> bool:

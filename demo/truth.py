@@ -6,13 +6,12 @@ smallest value that at least this share of all values do not exceed.
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, get_args
 
@@ -154,10 +153,6 @@ class Truth:
         """The same for each time that this engine is started."""
         return self._witnesses.setdefault(engine, Witness())
 
-    @property
-    def engines(self) -> Sequence[str]:
-        return list(self._witnesses)
-
     def forget(self, before: float) -> None:
         for witness in self._witnesses.values():
             for column in witness.columns:
@@ -203,21 +198,6 @@ class Truth:
             generated_tokens=sum(_generated(w, window) for w in chosen),
             hit_ratio=cached / prompt if prompt else None,
             latency={m: _latency(self.values(m, window, engines)) for m in get_args(Measure)},
-        )
-
-    def text(self, windows: Iterable[Window]) -> str:
-        """As JSON: for each window and engine its summary, and that of all engines together."""
-        return json.dumps(
-            [
-                {
-                    "start": window.start,
-                    "end": window.end,
-                    "all": asdict(self.summary(window)),
-                    "engines": {name: asdict(self.summary(window, {name})) for name in self.engines},
-                }
-                for window in windows
-            ],
-            allow_nan=False,
         )
 
     def _chosen(self, engines: Collection[str] | None) -> list[Witness]:

@@ -87,6 +87,7 @@ async def _run(fleet: Fleet, config: MonitorConfig, state: Path, bound: socket.s
 def _tell(bound: socket.socket, served: Served) -> None:
     tell_addresses(bound)
     say(f"faults:         {served.faults}, for example", f"  {example(served)}")
+    say(f"truth:          {served.truth}?server={next(iter(served.servers))}")
     say("All servers and GPUs here are simulated.")
 
 

@@ -117,8 +117,37 @@ async def test_what_is_wrong_with_an_order_is_answered() -> None:
     assert nobody.json()["error"] == "number: 7: allowed: none: there is no fault"
     assert no_number.json()["error"] == "number: 'x': allowed: the number of a fault"
     assert elsewhere.status_code == 405
-    assert "allowed: GET /faults, POST /faults, DELETE /faults/NUMBER" in elsewhere.json()["error"]
+    assert "allowed: GET /faults, POST /faults, DELETE /faults/NUMBER, GET /truth" in elsewhere.json()["error"]
     assert listed == []
+
+
+async def told_by_its_head(places: Served, *lines: str) -> tuple[int, Any]:
+    """Of an order without a body."""
+    place = httpx.URL(places.faults)
+    reader, writer = await asyncio.open_connection(place.host, place.port)
+    writer.write("\r\n".join(["POST /faults HTTP/1.1", "Content-Type: application/json", *lines, "", ""]).encode())
+    writer.write_eof()
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), json.loads(body)
+
+
+async def test_an_order_that_is_too_long_is_refused_before_it_is_read() -> None:
+    async with served(Clock()) as (places, client):
+        headers = {"Content-Type": "application/json"}
+        endless = await told_by_its_head(places, "Content-Length: 99999999")
+        long = await client.post(places.faults, headers=headers, content=b" " * 3_000_000)
+        allowed = await client.post(places.faults, headers=headers, content=b" " * 65_534 + b"[]")
+    assert endless == (413, {"error": "Content-Length: 99999999: allowed: at most 65536 bytes"})
+    assert (long.status_code, allowed.status_code) == (413, 201)
+
+
+async def test_an_order_says_how_long_it_is() -> None:
+    async with served(Clock()) as (places, _):
+        chunked = await told_by_its_head(places, "Transfer-Encoding: chunked")
+        odd = await told_by_its_head(places, "Content-Length: -1")
+    assert chunked == (411, {"error": "Transfer-Encoding: 'chunked': allowed: Content-Length instead"})
+    assert odd == (400, {"error": "Content-Length: '-1': allowed: a number of bytes"})
 
 
 async def test_a_server_that_is_silent_keeps_its_caller_waiting_and_no_other() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from itertools import islice
 from math import ceil
 
@@ -141,16 +140,6 @@ def test_windows_add_up_to_the_whole() -> None:
         return part.arrived, part.rejected, part.prompt_tokens, part.generated_tokens, sum(part.finished.values())
 
     assert tuple(map(sum, zip(*map(added, parts), strict=True))) == added(whole)
-
-
-def test_it_can_be_read_as_json() -> None:
-    truth, _ = day()
-    whole, first = json.loads(truth.text([Window(0.0, 150.0), Window(0.0, 10.0)]))
-
-    assert (whole["start"], whole["end"]) == (0.0, 150.0)
-    assert whole["engines"]["a"] == whole["all"]
-    assert whole["all"]["latency"]["duration"]["p99"] == truth.percentile("duration", 0.99)
-    assert first["all"]["arrived"] < whole["all"]["arrived"]
 
 
 def test_what_is_too_old_can_be_forgotten() -> None:
