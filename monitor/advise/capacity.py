@@ -3,7 +3,8 @@
 Stretches of time are sorted by their rate of requests and put into bins of as many requests each. The share of
 requests that missed the objective's threshold may only rise with the rate: the bins are levelled until it does (the
 pooling of isotonic regression). Where it passes the objective's budget, between two bins, the capacity lies. The
-interval comes from blocks of stretches that are drawn anew, as that of a comparison does.
+interval comes from blocks of stretches that are drawn anew, as that of a comparison does. It takes in both bins: a
+queue has a knee, and how the curve bends between them nobody has seen.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alerts.conditions.condition import Limit
-from monitor.compare.bootstrap import draws
+from monitor.compare.bootstrap import draws, likeness
 from monitor.history.packed import Floats, Ints
 
 LEAST_STRETCHES = Limit(
     "stretches with requests, at least", 60, "", "an hour of minutes, or two and a half days of hours"
 )
 LEAST_REQUESTS = Limit("requests, at least", 1000, "", "a share of a hundredth is ten of them")
-BINS = 10
+LEAST_BINS, MOST_BINS, STRETCHES_OF_BIN = 10, 40, 6
+"""As many as there are stretches for, so that bins are near each other."""
 BEYOND = Limit("beyond the highest rate seen at most, times", 1.25, "", "a queue has a knee, and no line tells where")
 APPROACHED = Limit(
     "of the budget, spent at the highest rate, at least", 0.5, "ratio", "else the curve says nothing of where it ends"
@@ -106,28 +108,42 @@ def lacking(measured: Measured) -> str:
 def limits_of(measured: Measured, budget: float) -> tuple[Limits, tuple[Point, ...]]:
     busy = measured.of(measured.requests > 0)
     bins = _bins(busy)
-    sums = np.array(
-        [np.bincount(bins, values, BINS) for values in (busy.requests, busy.slow, busy.seconds)], np.float64
-    )
-    curve = _curve(sums)
+    columns = _by_bin(busy, bins)
+    curve = _curve(columns.sum(axis=0))
     value = _crossing(curve, budget)
-    low, high = _interval(busy, bins, budget)
+    low, high = _interval(columns, likeness(_unlike_its_bin(busy, bins)), budget)
     limits = Limits(value, min(low, value), max(high, value), curve[-1].rate, curve[-1].rate < value < math.inf)
     return limits, curve
 
 
 def _bins(busy: Measured) -> Ints:
     """Of each stretch: bins of about as many requests, by rate."""
+    many = min(max(len(busy.requests) // STRETCHES_OF_BIN, LEAST_BINS), MOST_BINS)
     order = np.argsort(busy.rate, kind="stable")
     so_far = np.cumsum(busy.requests[order]) - busy.requests[order] / 2
     found = np.empty(len(order), np.int64)
-    found[order] = np.minimum(so_far / busy.requests.sum() * BINS, BINS - 1).astype(np.int64)
+    found[order] = np.minimum(so_far / busy.requests.sum() * many, many - 1).astype(np.int64)
     return found
+
+
+def _by_bin(busy: Measured, bins: Ints) -> Floats:
+    """A line for each stretch: requests of each bin, slow ones, and seconds."""
+    many = int(bins.max()) + 1
+    found = np.zeros((len(bins), 3 * many))
+    for column, values in enumerate((busy.requests, busy.slow, busy.seconds)):
+        found[np.arange(len(bins)), column * many + bins] = values
+    return found
+
+
+def _unlike_its_bin(busy: Measured, bins: Ints) -> Floats:
+    """By how much the share of slow requests in each stretch is above that of its bin."""
+    requests, slow = (np.bincount(bins, values) for values in (busy.requests, busy.slow))
+    return busy.slow / busy.requests - slow[bins] / requests[bins]
 
 
 def _curve(sums: Floats) -> tuple[Point, ...]:
     """Of sums of requests, slow ones and seconds by bin: the shares are levelled until they rise with the rate."""
-    bins = [each for each in sums.T.tolist() if each[0]]
+    bins = [each for each in sums.reshape(3, -1).T.tolist() if each[0]]
     pools: list[tuple[float, float, int]] = []
     for requests, slow, _ in bins:
         pool = requests, slow, 1
@@ -159,13 +175,18 @@ def _beyond(curve: tuple[Point, ...], budget: float) -> float:
     return found if found <= BEYOND.value * last.rate else math.inf
 
 
-def _interval(busy: Measured, bins: Ints, budget: float) -> tuple[float, float]:
+def _between(curve: tuple[Point, ...], budget: float) -> tuple[float, float]:
+    """The rates between which the share passes the budget, whatever the curve is like there."""
+    above = next((n for n, point in enumerate(curve) if point.share >= budget), None)
+    if above is None:
+        return curve[-1].rate, _beyond(curve, budget)
+    return curve[above - 1].rate if above else 0.0, curve[above].rate
+
+
+def _interval(columns: Floats, alike: float, budget: float) -> tuple[float, float]:
     """Of the crossing; from 0 on where there are too few stretches to draw from."""
-    drawn = draws(len(bins), 1, _SEED)
+    drawn = draws(len(columns), 1, _SEED, alike=alike)
     if drawn is None:
         return 0.0, math.inf
-    own = np.zeros((len(bins), 3 * BINS))
-    for column, values in enumerate((busy.requests, busy.slow, busy.seconds)):
-        own[np.arange(len(bins)), column * BINS + bins] = values
-    found = np.array([_crossing(_curve(each.reshape(3, BINS)), budget) for each in drawn.sums(own)])
-    return drawn.interval(found, found) or (0.0, math.inf)
+    found = np.array([_between(_curve(sums), budget) for sums in drawn.sums(columns)])
+    return drawn.interval(found[:, 0], found[:, 1]) or (0.0, math.inf)

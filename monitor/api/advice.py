@@ -112,7 +112,7 @@ class CapacityOut(BaseModel):
     labels: dict[str, str]
     text: str
     now: float = Field(description="requests/s of the last hour")
-    seen: float = Field(description="requests/s of the busiest tenth of all requests")
+    seen: float = Field(description="requests/s of the last point of the curve")
     limit: float | None = Field(
         description="requests/s; null: the threshold was never approached, it is at least `seen`"
     )

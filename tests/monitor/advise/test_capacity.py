@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,16 +11,15 @@ import pytest
 from monitor.advise.capacity import Capacity, Measured, lacking, limits_of
 
 MINUTES = 600
+Rates = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
-def measured(
-    rate: np.ndarray[tuple[int], np.dtype[np.float64]], share: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> Measured:
+def measured(rate: Rates, share: Rates) -> Measured:
     requests = np.round(rate * 60)
     return Measured(requests, requests * share, np.full(len(rate), 60.0))
 
 
-def rising(least: float = 1.0, most: float = 11.0) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def rising(least: float = 1.0, most: float = 11.0) -> Rates:
     return np.linspace(least, most, MINUTES)
 
 
@@ -67,18 +67,44 @@ def test_a_bad_night_at_little_load_does_not_make_the_curve_fall() -> None:
     assert limits.value == pytest.approx(7.0, abs=0.1)
 
 
-def test_the_interval_holds_the_truth_at_least_as_often_as_it_says() -> None:
-    """40 fleets by chance; the truth passes the budget at 7 requests a second."""
+def straight(rate: Rates) -> Rates:
+    return 0.01 * (rate - 2)
+
+
+def knee(rate: Rates) -> Rates:
+    """As of a queue that fills up at 9."""
+    return 0.3 / (1 + np.exp(-2 * (rate - 9)))
+
+
+def rising_ever_faster(rate: Rates) -> Rates:
+    return 0.001 * np.exp(0.8 * (rate - 2))
+
+
+@pytest.mark.parametrize(
+    ("share", "passes", "minutes"),
+    [
+        (straight, 7.0, 600),
+        (knee, 9 - math.log(0.3 / 0.05 - 1) / 2, 120),
+        (rising_ever_faster, 2 + math.log(50) / 0.8, 300),
+    ],
+)
+def test_the_interval_holds_the_truth_at_least_as_often_as_it_says(
+    share: Callable[[Rates], Rates], passes: float, minutes: int
+) -> None:
+    """40 fleets by chance; the truth passes the budget of 0.05 where the curve's formula says."""
     held = 0
     for seed in range(40):
-        chance = np.random.default_rng(seed)
-        rate = chance.uniform(1, 11, MINUTES)
-        requests = chance.poisson(rate * 60)
-        slow = chance.binomial(requests, np.clip(0.01 * (requests / 60 - 2), 0, 1))
-        of = Measured(requests.astype(np.float64), slow.astype(np.float64), np.full(MINUTES, 60.0))
-        limits, _ = limits_of(of, 0.05)
-        held += limits.low <= 7.0 <= limits.high
+        limits, _ = limits_of(by_chance(share, minutes, seed), 0.05)
+        held += limits.low <= passes <= limits.high
+        assert limits.high - limits.low < 0.6 * passes, "an interval of everything would be no news"
     assert held >= 38
+
+
+def by_chance(share: Callable[[Rates], Rates], minutes: int, seed: int) -> Measured:
+    chance = np.random.default_rng(seed)
+    requests = chance.poisson(chance.uniform(1, 11, minutes) * 60)
+    slow = chance.binomial(requests, np.clip(share(requests / 60), 0, 1))
+    return Measured(requests.astype(np.float64), slow.astype(np.float64), np.full(minutes, 60.0))
 
 
 def test_an_hour_of_minutes_and_a_thousand_requests_are_needed() -> None:
