@@ -19,7 +19,7 @@ class FaultError(ValueError):
 
     def __init__(self, part: str, found: object, allowed: str) -> None:
         super().__init__(f"{part}: {found!r}: allowed: {allowed}")
-        self.part = part
+        self.part, self.found, self.allowed = part, found, allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,22 @@ _SECONDS = Parameter("seconds", "how long", 0, 1, LONGEST_SECONDS)
 _AFTER = Parameter("after", "from now", 0, 0, LONGEST_SECONDS)
 
 
+def read_all(given: object, places: Mapping[Place, Sequence[str]]) -> list[Order]:
+    """One order or a list of them, as they come in JSON; `places` are the targets that there are. Raises FaultError."""
+    if not isinstance(given, list):
+        return [read(given, places)]
+    return [_read_one(place, each, places) for place, each in enumerate(given)]
+
+
+def _read_one(place: int, given: object, places: Mapping[Place, Sequence[str]]) -> Order:
+    try:
+        return read(given, places)
+    except FaultError as error:
+        raise FaultError(f"[{place}].{error.part}", error.found, error.allowed) from None
+
+
 def read(given: object, places: Mapping[Place, Sequence[str]]) -> Order:
-    """An order as it comes in JSON; `places` are the targets that there are. Raises FaultError."""
+    """Raises FaultError."""
     if not isinstance(given, dict):
         raise FaultError("order", given, "an object with `kind` and `target`")
     kind = KINDS[one_of("kind", given.get("kind"), list(KINDS))]

@@ -126,12 +126,13 @@ class Fleet:
         self.advance(now)
         return Reply(self.hosts[node].answer(path, self.now))
 
-    def order(self, given: object, now: float) -> Sequence[Fault]:
-        """Faults as JSON has them, one or a list. Raises FaultError, naming which part is wrong."""
+    def order(self, given: object, now: float, since: float | None = None) -> Sequence[Fault]:
+        """Faults as JSON has them, one or a list; `since` is from when on `after` counts, if not from now on.
+
+        Raises FaultError, naming which part is wrong.
+        """
         self.advance(now)
-        listed = given if isinstance(given, list) else [given]
-        places = self.places()
-        return self.schedule.add([faults.read(each, places) for each in listed], self.now)
+        return self.schedule.add(faults.read_all(given, self.places()), self.now if since is None else since)
 
     def places(self) -> Mapping[Place, Sequence[str]]:
         gpus = [f"{node}/{gpu.number}" for node, host in self.hosts.items() for gpu in host.gpus]

@@ -101,6 +101,9 @@ def up(
     state_dir: StateDir = None,
     look_on: LookOn = None,
     port: Ports = None,
+    faults: Annotated[
+        Path | None, typer.Option(help="Faults of the simulated fleet, in YAML or JSON.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Run everything in one process: sidecar, history and page.
 
@@ -109,7 +112,7 @@ def up(
     from inferwatch.up import Options
     from inferwatch.up import up as run
 
-    run(Options(config, demo, listen, state_dir, tuple(port or ()), look_on))
+    run(Options(config, demo, listen, state_dir, tuple(port or ()), look_on, faults))
 
 
 @app.command()

@@ -13,13 +13,15 @@ from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 from alerts import slo
+from demo.faults import FaultError
 from demo.fleet import Fleet
 from demo.serve import Served, example
 from demo.serve import serve as serve_fleet
 from demo.standard import standard
 from exporters.config import Scrape
+from exporters.loader import ConfigError, read_yaml
 from exporters.sidecar import Sidecar
-from inferwatch.console import CommandError
+from inferwatch.console import MISUSED, CommandError
 from inferwatch.process import Stop, say, serve
 from inferwatch.serve import app_of, assembled, tell_addresses
 from inferwatch.sidecars import Sidecars, configs, record_past
@@ -34,16 +36,20 @@ _KEPT_SECONDS = 3600.0
 _SEED = 7
 
 
-def simulate(config: MonitorConfig, folder: Path | None, bound: socket.socket) -> None:
+def simulate(config: MonitorConfig, folder: Path | None, bound: socket.socket, faults: Path | None) -> None:
     """That fleet and nothing else: servers, Prometheus and Alertmanager of the configuration are left alone.
 
-    The history lies in `folder`, without one it is thrown away. Raises CommandError.
+    The history lies in `folder`, without one it is thrown away. `faults` is a file of orders. Raises CommandError.
     """
+    now = time.time()
+    fleet = standard(seed=_SEED, start=now - _PAST_SECONDS, kept=_KEPT_SECONDS)
+    if faults is not None:
+        order_from(faults, fleet, now)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sys.exit(0))  # until `Stop`: else the past would leave its folder behind
     with _kept(folder) as state:
         say(f"simulating the last {_PAST_SECONDS / 60:.0f} minutes of a fleet")
-        fleet = _with_a_past(state)
+        _record(fleet, state, now)
         asyncio.run(_run(fleet, _shown(config), state, bound))
 
 
@@ -56,14 +62,25 @@ def _kept(folder: Path | None) -> Iterator[Path]:
         yield Path(made)
 
 
-def _with_a_past(state: Path) -> Fleet:
-    now = time.time()
-    fleet = standard(seed=_SEED, start=now - _PAST_SECONDS, kept=_KEPT_SECONDS)
+def order_from(file: Path, fleet: Fleet, since: float) -> None:
+    """One order or a list of them, as they are ordered of a running fleet, in YAML or JSON. Raises CommandError."""
+    try:
+        given, problems = read_yaml(file)
+    except ConfigError as error:
+        raise CommandError(*error.problems, status=MISUSED) from error
+    if problems:
+        raise CommandError(*(problem.line(str(file)) for problem in problems), status=MISUSED)
+    try:
+        fleet.order(given, fleet.now, since)
+    except FaultError as error:
+        raise CommandError(f"{file}: {error}", status=MISUSED) from error
+
+
+def _record(fleet: Fleet, state: Path, now: float) -> None:
     try:
         record_past(fleet, sqlite_url(state / "history.sqlite"), now, _PAST_INTERVAL)
     except HistoryError as error:
         raise CommandError(str(error)) from error
-    return fleet
 
 
 def _shown(config: MonitorConfig) -> MonitorConfig:

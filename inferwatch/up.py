@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from exporters.config import Config
+from inferwatch.console import MISUSED, CommandError
 from inferwatch.discover import HOSTS, Seen, as_lines
 from inferwatch.process import Background, Stop, config_path, listening, load, log_to_stderr, say, serve
 from inferwatch.serve import app_of, assembled, prometheus_of, tell_addresses
@@ -38,15 +39,19 @@ class Options:
     state_dir: Path | None = None
     ports: Sequence[int] = ()
     look_on: str | None = None
+    faults: Path | None = None
+    """Of the simulated fleet."""
 
 
 def up(options: Options) -> None:
+    if options.faults is not None and not options.demo:
+        raise CommandError("--faults: only with --demo: real servers have faults of their own", status=MISUSED)
     path = config_path(options.config)
     config, monitor_config = load(path, Config), load(path, MonitorConfig)
     log_to_stderr()
     with listening(config.listen, options.listen) as bound:
         if options.demo:
-            simulate(monitor_config, options.state_dir, bound)
+            simulate(monitor_config, options.state_dir, bound, options.faults)
         else:
             asyncio.run(_run(options, _Loaded(path, config, monitor_config, options.state_dir), bound))
 

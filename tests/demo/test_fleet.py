@@ -224,7 +224,7 @@ def test_orders_name_what_there_is() -> None:
     made = fleet()
     with pytest.raises(FaultError, match="target: 'rack-1/3': allowed: rack-1/0, rack-1/1, rack-1/2"):
         made.order({"kind": "xid", "target": "rack-1/3"}, START)
-    with pytest.raises(FaultError, match="target: 'c': allowed: a, b"):
+    with pytest.raises(FaultError, match=re.escape("[1].target: 'c': allowed: a, b")):
         made.order([{"kind": "hang", "target": "a"}, {"kind": "hang", "target": "c"}], START)
     assert list(made.schedule) == []
 

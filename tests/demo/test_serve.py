@@ -108,7 +108,7 @@ async def test_what_is_wrong_with_an_order_is_answered() -> None:
         elsewhere = await client.put(places.faults, json={})
         listed = (await client.get(places.faults)).json()["faults"]
     assert unknown.status_code == form.status_code == broken.status_code == nobody.status_code == 422
-    assert unknown.json()["error"] == "target: 'c': allowed: a, b"
+    assert unknown.json()["error"] == "[1].target: 'c': allowed: a, b"
     assert form.json()["error"].startswith(
         "Content-Type: 'application/x-www-form-urlencoded': allowed: application/json"
     )
