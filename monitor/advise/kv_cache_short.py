@@ -34,6 +34,8 @@ def preempting(server: Server) -> list[int]:
     for start, point in server.of(PREEMPTED).items():
         finished = server.at(FINISHED, start)
         least = PREEMPTIONS_COUNTED.value * point.seconds / PREEMPTION_WINDOW.value
+        if start in server.still:
+            continue
         if point.value >= least and (finished is None or point.value > SHARE.value * finished):
             found.append(start)
     return sorted(found)

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator
 
 from exporters.flags import Flag, Purpose, flags_of
 from exporters.tables import FRONTENDS
-from monitor.advise.model import Asked, Change, Confidence, Finding
+from monitor.advise.gpus_idle import BUSY
+from monitor.advise.model import Asked, Change, Confidence, Finding, Missing
 from monitor.advise.rule import HELD, Judged, Rule
 from monitor.advise.world import (
     AVAILABLE,
     FINISHED,
     GENERATED,
+    GPU_BUSY,
     KV,
     PROMPTED,
     RUNNING,
@@ -23,6 +25,9 @@ from monitor.advise.world import (
 NAME = "metrics_missing"
 _OF_FLAGS = frozenset({"not_found", "json_body", "stats_disabled", "records_not_read"})
 """Reasons of findings of a sidecar that a flag of the server does away with."""
+_OF_WORK = frozenset({"no_records_yet"})
+"""Reasons that a flag does away with if the server works; an idle one has them too."""
+_WAS_READ = "why its engine metrics can be read no more: `inferwatch check` tells it"
 _WANTED = (KV, RUNNING, WAITING, FINISHED, GENERATED, PROMPTED)
 """What alerts and objectives rest on."""
 
@@ -34,16 +39,28 @@ def _judge(world: World) -> Judged:
         yield from _hidden(world, server)
 
 
-def _unreadable(world: World, process: Process) -> Iterator[Finding]:
+def _unreadable(world: World, process: Process) -> Iterator[Finding | Missing]:
     """It answers, and shows no engine metrics at all. What its sidecar says is no flag's fault is for alerts."""
     starts = [s for s in process.of(UP) if (process.at(UP, s) or 0.0) > 0 and process.at(AVAILABLE, s) == 0]
     is_now = bool(starts) and max(process.of(UP)) in starts
-    of_flags = _OF_FLAGS & process.remarks.keys()
-    if not is_now or process.length(starts) < HELD.value or (process.remarks and not of_flags):
+    if not is_now or process.length(starts) < HELD.value:
         return
+    reasons = _of_flags(world, process)
+    if process.remarks is None and process.frontend:
+        yield Missing(NAME, _WAS_READ, (process.target,))
+    elif process.remarks is None or reasons:
+        yield _finding(world, process, starts, " ".join((process.remarks or {})[reason] for reason in reasons))
+
+
+def _of_flags(world: World, process: Process) -> list[str]:
+    """An idle server has no records; one whose GPU works does not keep any."""
+    works = any((gpu.mean(GPU_BUSY) or 0.0) >= BUSY.value for gpu in world.gpus_of(process))
+    return sorted({*_OF_FLAGS, *(_OF_WORK if works else ())} & (process.remarks or {}).keys())
+
+
+def _finding(world: World, process: Process, starts: list[int], told: str) -> Finding:
     flags = _flags(process.frontend, process.version)
-    told = " ".join(process.remarks[reason] for reason in sorted(of_flags))
-    yield Finding(
+    return Finding(
         name=NAME,
         target=process.target,
         text=f"{process.target.name} answers, and its engine metrics cannot be read: nothing else is known of it.",

@@ -20,6 +20,8 @@ def refusing(server: Server) -> list[int]:
     for start, point in server.of(REJECTED).items():
         finished = server.at(FINISHED, start) or 0.0
         share = point.value / (finished + point.value) if point.value else 0.0
+        if start in server.still:
+            continue
         if share > REFUSED.value and point.value >= REFUSALS.value * point.seconds / MINUTE:
             found.append(start)
     return found

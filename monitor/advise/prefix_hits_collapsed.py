@@ -5,6 +5,7 @@ from alerts.conditions.servers import COLLAPSE, LOOKED_UP, WORTH
 from exporters.flags import Purpose
 from monitor.advise.kv_cache_short import short
 from monitor.advise.model import Change, Confidence, Finding
+from monitor.advise.prefix_caching_off import is_off
 from monitor.advise.rule import HELD, Rule, confidence, each_server
 from monitor.advise.world import HIT, KV_HIGHEST, QUERIED, Server, World
 
@@ -32,6 +33,8 @@ def _fall(server: Server, before: list[int], after: list[int]) -> float | None:
 
 
 def _judge(world: World, server: Server) -> Finding | str | None:
+    if is_off(server):
+        return None
     if (server.total(QUERIED) or 0.0) < LOOKED_UP.value:
         return f"{LOOKED_UP.shown} looked up in the prefix cache"
     parts = collapse(server)

@@ -22,9 +22,11 @@ def block_size(server: Server) -> tuple[int, bool] | None:
 
 
 def _judge(world: World, server: Server) -> Finding | str | None:
+    if is_off(server):
+        return None
     if (server.total(QUERIED) or 0.0) < LOOKED_UP.value:
         return f"{LOOKED_UP.shown} looked up in the prefix cache"
-    if server.total(HIT) or is_off(server):
+    if server.total(HIT):
         return None
     block = block_size(server)
     if block is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from sqlalchemy import select
 
@@ -13,6 +13,7 @@ from alerts.slo.spec import Slo
 from exporters.findings import KINDS
 from exporters.schema import METRICS, Scope
 from monitor.advise.model import Asked
+from monitor.advise.standing import OF_MINUTES, STOOD, STOOD_LONG, steps_of, stretches, suspicious
 from monitor.advise.world import (
     OF_ENGINES,
     OF_GPUS,
@@ -25,8 +26,10 @@ from monitor.advise.world import (
     Steps,
     World,
     of_slos,
+    runs,
 )
 from monitor.advise.worth import Worth, of_field, of_table
+from monitor.compare.windows import counts_live
 from monitor.fleet import Fleet
 from monitor.history import tables
 from monitor.history.ask import History
@@ -38,8 +41,19 @@ _ENGINE, _PROCESS, _GPU = (*_SERVER, "engine"), ("node", "server"), ("node", "uu
 _STEPS = ((12 * HOUR, 5 * MINUTE), (30 * DAY, HOUR))
 """Up to which length of the window which step: what lasts shows by the hour, and hours are rolled up."""
 
+_AT_ONCE = 7 * DAY
+"""Of minutes."""
+
 Key = tuple[str, ...]
 Found = Mapping[Key, dict[Asked, Points]]
+
+
+class Span(NamedTuple):
+    """Unix seconds, and the seconds of a step."""
+
+    since: int
+    until: int
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +110,19 @@ class _Reading:
             rows = [dict(row) for row in connection.execute(select(tables.series)).mappings()]
         return sorted(rows, key=lambda row: (row["last_seen"] or 0.0, row["identity"]))
 
-    def _asked(self, questions: Iterable[Asked], labels: tuple[str, ...]) -> Found:
+    def _asked(
+        self,
+        questions: Iterable[Asked],
+        labels: tuple[str, ...],
+        span: Span | None = None,
+        where: Mapping[str, str] | None = None,
+    ) -> Found:
+        """Over the whole window unless it is said."""
+        since, until, step = span or Span(self._since, self._until, self._step)
         found: dict[Key, dict[Asked, Points]] = {}
         for asked in questions:
             answers = self._history.ask(
-                asked.metric, asked.q, self._since, self._until, self._step, labels,
+                asked.metric, asked.q, since, until, step, labels, where,
                 aggregation=None if asked.q is not None else asked.aggregation,
             )  # fmt: skip
             for answer in answers:
@@ -113,7 +135,8 @@ class _Reading:
         told = self._asked([*OF_SERVERS, *of_slos(slos)], _SERVER)
         by_engine = self._asked(OF_ENGINES, _ENGINE)
         own = {tuple(row[name] or "" for name in _SERVER): row for row in series if row["scope"] == Scope.ENGINE.value}
-        return [self._server(key, told[key], own.get(key, {}), by_engine) for key in sorted(told)]
+        known = [(key, self._server(key, told[key], own.get(key, {}), by_engine)) for key in sorted(told)]
+        return [replace(server, still=self._still(key, server)) for key, server in known]
 
     def _server(self, key: Key, told: dict[Asked, Points], own: Mapping[str, Any], by_engine: Found) -> Server:
         node, name, framework, model, role = key
@@ -130,8 +153,26 @@ class _Reading:
             labels=dict(own.get("labels") or {}),
             worth={**worth, **_exact_where_silent(self._told.worth.get((node, name)))},
             engines={of[-1]: Steps(points) for of, points in by_engine.items() if of[:-1] == key and of[-1]},
-            remarks=self._told.remarks.get((node, name), {}),
         )
+
+    def _still(self, key: Key, server: Server) -> frozenset[int]:
+        """Minutes are read around queues alone: a long window has many."""
+        at = [start + n * self._step for start in suspicious(server) for n in (-1, 0, 1)]
+        if not at or self._step >= DAY:
+            return frozenset()
+        live = counts_live(server.facts.get("frontend", ""), server.version)
+        least = (STOOD if live else STOOD_LONG).value
+        found = (
+            run
+            for span in runs(set(at), self._step)
+            for begin in range(span[0], span[-1] + self._step, _AT_ONCE)
+            for run in stretches(self._minutes(key, server, begin, span[-1] + self._step), least)
+        )
+        return steps_of(found, self._step)
+
+    def _minutes(self, key: Key, server: Server, begin: int, end: int) -> Steps:
+        span = Span(max(begin, self._since), min(end, self._until, begin + _AT_ONCE), MINUTE)
+        return Steps(self._asked(OF_MINUTES, _SERVER, span, server.where).get(key, {}))
 
     def _processes(self, series: Sequence[Mapping[str, Any]], servers: Sequence[Server]) -> list[Process]:
         info = {(row["node"], row["server"]): row["info"] for row in series if row["scope"] == Scope.ENGINE.value}
@@ -144,7 +185,7 @@ class _Reading:
                 frontend=info.get((node, name), {}).get("frontend", ""),
                 framework=framework.get((node, name), ""),
                 version=info.get((node, name), {}).get("version", ""),
-                remarks=self._told.remarks.get((node, name), {}),
+                remarks=self._told.remarks.get((node, name)),
             )
             for (node, name), told in sorted(self._asked(OF_TARGETS, _PROCESS).items())
         ]

@@ -27,9 +27,9 @@ class _Replica:
         return f"{self.server.target.name} engine {self.engine}" if self.engine else self.server.target.name
 
     def load(self, start: int) -> float | None:
-        """Requests running and waiting. One that sticks and finishes nothing has none."""
+        """Requests running and waiting; of one that sticks and finishes nothing none. Who stood still is no measure."""
         running, waiting = self.steps.at(RUNNING, start), self.steps.at(WAITING, start)
-        if running is None:
+        if running is None or start in self.server.still:
             return None
         idle = self.server.worth_of(RUNNING).sticks and start not in self.server.busy
         return 0.0 if idle else running + (waiting or 0.0)

@@ -18,6 +18,7 @@ from monitor.history.answer import Point
 UP, AVAILABLE = Asked("llm_up", "avg"), Asked("llm_metrics_available", "avg")
 KV, KV_HIGHEST = Asked("llm_kv_cache_utilization_ratio", "avg"), Asked("llm_kv_cache_utilization_ratio", "max")
 RUNNING, RUNNING_HIGHEST = Asked("llm_requests_running", "avg"), Asked("llm_requests_running", "max")
+QUEUED_HIGHEST = Asked("llm_requests_waiting", "max")
 WAITING, LIMIT = Asked("llm_requests_waiting", "avg"), Asked("llm_requests_running_limit", "avg")
 FINISHED, REJECTED = Asked("llm_requests_finished_total", "sum"), Asked("llm_requests_rejected_total", "sum")
 GENERATED, PROMPTED = Asked("llm_generation_tokens_total", "sum"), Asked("llm_prompt_tokens_total", "sum")
@@ -113,8 +114,8 @@ class Server(Steps):
     worth: Mapping[str, Worth] = field(default_factory=dict)
     """By metric; one that is not there is as good as it says."""
     engines: Mapping[str, Steps] = field(default_factory=dict)
-    remarks: Mapping[str, str] = field(default_factory=dict)
-    """What its sidecar found lately, by reason, and what to do."""
+    still: Collection[int] = frozenset()
+    """Steps in which it stood still for a while though requests were there: they say nothing of its load."""
 
     @property
     def target(self) -> Target:
@@ -145,9 +146,9 @@ class Server(Steps):
         )
 
     def live(self, asked: Asked, start: int) -> float | None:
-        """A gauge; None where it sticks and the server was idle."""
+        """A gauge; None where it sticks and the server was idle, and where it stood still."""
         sticks = self.worth_of(asked).sticks and start not in self.busy
-        return None if sticks else self.at(asked, start)
+        return None if sticks or start in self.still else self.at(asked, start)
 
     def is_selected(self, slo: Slo) -> bool:
         every = {**self.labels, "node": self.node, "server": self.name, "framework": self.framework}
@@ -182,7 +183,8 @@ class Process(Steps):
     frontend: str = ""
     framework: str = ""
     version: str = ""
-    remarks: Mapping[str, str] = field(default_factory=dict)
+    remarks: Mapping[str, str] | None = None
+    """What its sidecar found lately, by reason, and what to do; None where no sidecar is asked."""
 
     @property
     def target(self) -> Target:
@@ -205,7 +207,7 @@ class World:
     processes: Sequence[Process] = ()
     slos: Sequence[Slo] = ()
 
-    def gpus_of(self, server: Server) -> list[Gpu]:
+    def gpus_of(self, server: Server | Process) -> list[Gpu]:
         return [gpu for gpu in self.gpus if gpu.node == server.node and server.name in gpu.servers]
 
     def evidence(

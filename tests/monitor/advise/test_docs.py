@@ -12,6 +12,7 @@ from monitor.advise import capacity, framework
 from monitor.advise.findings import RULES
 from monitor.advise.matrix import STARS
 from monitor.advise.rule import OBSERVED, Rule
+from monitor.advise.standing import STOOD, STOOD_LONG
 from monitor.api.advice import AdviceOut
 
 TEXT = (Path(__file__).parents[3] / "docs" / "advice.md").read_text(encoding="utf-8")
@@ -34,8 +35,8 @@ def test_findings_stand_in_the_order_in_which_they_are_told() -> None:
 
 def test_other_limits_are_those_of_the_code() -> None:
     for limit in (
-        OBSERVED, framework.FEW, framework.SHARED, framework.UNLIKE, capacity.LEAST_STRETCHES, capacity.LEAST_REQUESTS,
-        capacity.BEYOND, capacity.APPROACHED,
+        OBSERVED, STOOD, STOOD_LONG, framework.FEW, framework.SHARED, framework.UNLIKE, capacity.LEAST_STRETCHES,
+        capacity.LEAST_REQUESTS, capacity.BEYOND, capacity.APPROACHED,
     ):  # fmt: skip
         assert f"| {limit.what} | {limit.shown} | {limit.why} |" in TEXT
 

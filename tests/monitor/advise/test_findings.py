@@ -506,6 +506,24 @@ def test_an_hour_without_work_or_without_its_memory_says_nothing_of_a_gpu() -> N
 # Metrics flags
 
 
+def test_a_server_without_prefix_caching_lacks_nothing_that_would_tell_of_its_hits() -> None:
+    """However few tokens were looked up."""
+    lengths: dict[Asked, Values] = {QUERIED: 0.0, HIT: 0.0, PROMPT_P90: (40.0, 30.0, 50.0)}
+    off = world(server(lengths, facts={**VLLM, "prefix_caching": "false"}))
+    assert missing(off, "prefix_hits_collapsed") == missing(off, "prompts_below_block") == []
+    assert missing(world(server(lengths)), "prompts_below_block") == ["100000 tokens looked up in the prefix cache"]
+
+
+def test_what_a_server_shows_while_it_stands_still_is_no_load() -> None:
+    """Of gauges, refusals, preemptions and replicas alike."""
+    loaded: dict[Asked, Values] = {KV: 0.99, RUNNING: 64.0, RUNNING_HIGHEST: 64.0, WAITING: 100.0, PREEMPTED: 900.0}
+    loaded |= {REJECTED: 300.0}
+    every = frozenset(START + STEP * n for n in range(STEPS))
+    assert names(world(server(loaded))) == ["kv_cache_short"]
+    assert names(world(server(loaded, still=every))) == []
+    assert names(world(server(loaded, still=every), server({RUNNING: 1.0}, name="s2"))) == []
+
+
 def test_a_server_that_answers_without_metrics_needs_a_flag() -> None:
     (finding,) = findings(
         world(processes=[process({AVAILABLE: 0.0}, frontend="sglang", remarks={"not_found": "See."})])
@@ -528,6 +546,24 @@ def test_a_server_that_is_down_or_well_again_needs_none(changed: dict[Asked, Val
 @pytest.mark.parametrize("reason", ["empty_body", "unauthorized", "timeout"])
 def test_what_is_fresh_or_no_matter_of_flags_is_not(reason: str) -> None:
     assert names(world(processes=[process({AVAILABLE: 0.0}, remarks={reason: "See."})])) == []
+
+
+def test_from_the_history_alone_nobody_knows_why_a_server_can_be_read_no_more() -> None:
+    unreadable = process({AVAILABLE: 0.0})
+    assert names(world(processes=[unreadable])) == []
+    assert missing(world(processes=[unreadable]), "metrics_missing") == [
+        "why its engine metrics can be read no more: `inferwatch check` tells it"
+    ]
+    well_by_now = process({AVAILABLE: 0.0}, remarks={})
+    assert names(world(processes=[well_by_now])) == []
+
+
+@pytest.mark.parametrize(("busy", "found"), [(0.3, ["metrics_missing"]), (0.01, [])])
+def test_a_server_without_records_needs_a_flag_if_its_gpu_works(busy: float, found: list[str]) -> None:
+    """Without, it may be idle."""
+    silent = process({AVAILABLE: 0.0}, frontend="trtllm_serve", version="1.2.1", remarks={"no_records_yet": "See."})
+    assert names(world(processes=[silent], gpus=[gpu({GPU_BUSY: busy})])) == found
+    assert names(world(processes=[silent], gpus=[gpu({GPU_BUSY: busy}, servers=())])) == []
 
 
 def test_a_field_that_needs_a_flag_is_told_with_the_others_that_do() -> None:
