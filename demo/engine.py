@@ -125,15 +125,6 @@ class Engine:
         self._kv.resize(kv_tokens)
         self._cut_plan()
 
-    def flush_prefixes(self) -> None:
-        """Forgets the prefixes that nobody uses at the moment."""
-        self._kv.flush()
-
-    def set_prefix_caching(self, is_on: bool) -> None:
-        self.limits = replace(self.limits, prefix_caching=is_on)
-        if not is_on:
-            self._kv.flush()
-
     def crash(self) -> list[Request]:
         """What was waiting or running is lost, and no observer hears of it. The engine is of no more use."""
         lost = [*self.running, *self.waiting]
@@ -360,7 +351,7 @@ class Engine:
         blocks = self._blocks(job, 0 if job.joined is not None else 1) - job.shared_blocks
         self._kv.give(blocks)
         if job.shared_blocks:
-            self._kv.leave(job.prefix, self.limits.prefix_caching)
+            self._kv.leave(job.prefix)
         if job.joined is not None:
             self._stop_decoding(job)
         self._prefilling.pop(job, None)

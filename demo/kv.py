@@ -84,19 +84,13 @@ class Kv:
         self.own -= blocks
         self._shared += blocks
 
-    def leave(self, key: str, is_kept: bool) -> None:
+    def leave(self, key: str) -> None:
         prefix = self._prefixes[key]
         prefix.users -= 1
         if not prefix.users:
             self._idle[key] = prefix
             self._shared -= prefix.blocks
             self._cached += prefix.blocks
-            if not is_kept:
-                self.flush()
-
-    def flush(self) -> None:
-        while self._idle:
-            self._evict()
 
     def _evict(self) -> None:
         key, prefix = self._idle.popitem(last=False)

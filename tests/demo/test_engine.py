@@ -195,10 +195,8 @@ def test_how_it_is_advanced_changes_nothing_while_things_go_wrong(pace: Pace) ->
             6.0: lambda: engine.hang(9.0),
             12.0: lambda: engine.resize(2048),
             15.0: lambda: engine.slow_down(3.0),
-            20.0: lambda: engine.set_prefix_caching(False),
             22.0: lambda: engine.slow_down(1.0),
             25.0: lambda: engine.resize(4096),
-            28.0: engine.flush_prefixes,
             2000.0: lambda: None,
         }
         for start, go_wrong in faults.items():
@@ -422,19 +420,13 @@ def test_a_crash_loses_what_waits_and_what_runs() -> None:
     assert running.generated_tokens == 6
 
 
-def test_prefix_caching_can_be_turned_off_and_on() -> None:
-    engine, _ = engine_and_log(pace=PLAIN)
-    requests = [one(n, 5.0 * n, prefix="a", prefix_tokens=64) for n in range(6)]
-    for request in requests:
-        engine.submit(request)
-    engine.advance(8.0)
-    engine.set_prefix_caching(False)
-    engine.advance(18.0)
-    assert engine.cached_kv_tokens == 0
-    engine.set_prefix_caching(True)
-    engine.advance(60.0)
+def test_without_prefix_caching_nothing_is_found_and_nothing_is_kept() -> None:
+    engine, _ = engine_and_log(Limits(prefix_caching=False), PLAIN)
+    requests = [one(n, 5.0 * n, prefix="a", prefix_tokens=64) for n in range(3)]
+    run(requests, engine, 60.0)
 
-    assert [r.cached_tokens for r in requests] == [0, 64, 0, 0, 0, 64]
+    assert [r.cached_tokens for r in requests] == [0, 0, 0]
+    assert engine.cached_kv_tokens == 0
 
 
 def test_requests_fail_in_the_share_that_is_asked_for() -> None:
