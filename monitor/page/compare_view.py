@@ -102,6 +102,8 @@ class Drawing:
 @dataclass(frozen=True, slots=True)
 class Shown:
     title: str
+    is_told: bool
+    """Whether any of its lines has enough minutes."""
     lines: tuple[Line, ...]
     rankings: tuple[str, ...]
     drawings: tuple[Drawing, ...]
@@ -109,6 +111,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class View:
+    """Sections of which nothing is told come last."""
+
+    since: int
+    until: int
     sections: tuple[Shown, ...]
     remarks: tuple[str, ...]
     definitions: tuple[Definition, ...]
@@ -163,11 +169,11 @@ class ComparePage:
     def _view(self, told: Comparison, *, with_reference: bool) -> View:
         shown = tuple(
             _shown(section, self._drawings(section, with_reference=with_reference) if n < MOST_DRAWN else ())
-            for n, section in enumerate(sections(told))
+            for n, section in enumerate(sorted(sections(told), key=lambda section: not _is_told(section)))
         )
         heads = tuple(title(measure, told.currency) for measure in SHOWN)
         reference = SETTING if with_reference else ""
-        return View(shown, tuple(remarks(told)), told.definitions, heads, reference)
+        return View(told.since, told.until, shown, tuple(remarks(told)), told.definitions, heads, reference)
 
     def _drawings(self, section: Section, *, with_reference: bool) -> tuple[Drawing, ...]:
         drawn = (chart_of(section, axis, with_reference=with_reference) for axis in (TOKENS, FIRST_TOKENS))
@@ -213,8 +219,13 @@ def _curves(of_frameworks: Mapping[str, str], figures: Figures) -> Iterator[char
             yield charts.Group(reference_name(framework), pairs, curve=True, colour=colour)
 
 
+def _is_told(section: Section) -> bool:
+    return any(cell.is_told for cell in section.cells)
+
+
 def _shown(section: Section, drawings: tuple[Drawing, ...]) -> Shown:
-    return Shown(section.title, tuple(map(_line, section.cells)), tuple(section.rankings()), drawings)
+    lines = tuple(map(_line, section.cells))
+    return Shown(section.title, _is_told(section), lines, tuple(section.rankings()), drawings)
 
 
 def _line(cell: Cell) -> Line:

@@ -108,3 +108,15 @@ async def test_what_cannot_be_asked_is_said_on_the_page(client: httpx.AsyncClien
 
 async def test_where_nothing_ran_there_is_nothing_to_compare(client: httpx.AsyncClient) -> None:
     assert "Nothing to compare" in (await client.get("/compare", params={"model": "none"})).text
+
+
+async def test_what_has_too_few_minutes_is_folded_away_below_what_is_told(
+    store: Store, client: httpx.AsyncClient
+) -> None:
+    """`client` has half an hour of one model; of another, which comes before it by name, there are five minutes."""
+    few = stored.Engine("s3", "vllm", model="a-rare-model")
+    stored.write(store, [stored.window(n, few) for n in range(5)])
+    text = (await client.get("/compare?since=1h")).text
+    assert text.index('<h2 id="section-1">llama') < text.index("<summary>a-rare-model")
+    assert ": too few minutes to tell</summary>" in text
+    assert text.count("<figure") == 2
