@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable, Iterator
 
 from alerts.burn import MINUTE, duration
 from inferwatch.console import CommandError, columns
@@ -31,6 +32,14 @@ def status(asked: Asked, *, as_json: bool) -> None:
         return
     print(f"as of {quantities.moment(at)}")
     print(*columns([_HEAD, *(_row(each) for each in found)], indent=""), sep="\n")
+    print(*_rests_on(found), sep="", end="")
+
+
+def _rests_on(found: Iterable[Status]) -> Iterator[str]:
+    """Rows whose threshold is none of the servers' own bounds."""
+    for of in found:
+        for blur in of.blurs:
+            yield f"{' '.join((of.slo.name, *filter(None, of.group)))}: {blur.text}\n"
 
 
 def _row(of: Status) -> tuple[str, ...]:

@@ -46,6 +46,9 @@ class StatusOut(BaseModel):
     minutes_unknown: float = Field(description="without any observation")
     minutes_excluded: float = Field(description="maintenance")
     burns: list[BurnOut]
+    bounds: list[str] = Field(
+        description="where a framework's own bounds do not tell the threshold: what the numbers rest on instead"
+    )
 
 
 class SloOut(BaseModel):
@@ -114,6 +117,7 @@ def _status(of: Status) -> StatusOut:
         minutes_unknown=counts.minutes_unknown,
         minutes_excluded=counts.minutes_excluded,
         burns=[_burn(burn) for burn in of.burns],
+        bounds=[blur.text for blur in of.blurs],
     )
 
 

@@ -21,6 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from alerts.budget import Counts
 from alerts.burn import HOUR, MINUTE
 from alerts.slo.spec import Slo
+from monitor.evaluate.blurred import Blurred, blurred
 from monitor.evaluate.members import Group
 from monitor.evaluate.reader import Once, Reader, Scan
 from monitor.evaluate.tally import Tally, nothing
@@ -79,6 +80,11 @@ class Counter:
         tally = self.tally(slo, [*(until - length for length in lengths), until])
         sums = {length: tally.over(until - length, until) for length in lengths}
         return {g: {length: _whole(sums[length][g], length) for length in lengths} for g in tally.groups}
+
+    def blurred(self, slo: Slo, until: int) -> Blurred:
+        """Where servers do not tell what the objective asks. Raises ReadError."""
+        with self._moment() as (connection, read):
+            return blurred(connection, slo, until, read)
 
     def tally(self, slo: Slo, edges: Sequence[int], *, fine: bool = False) -> Tally:
         """From the first edge to the last; no cell reaches over an edge, and with `fine` each is a minute.

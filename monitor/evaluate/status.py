@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from alerts.budget import Counts, State, bad_ratio, burn, certain_ratio, remaining, seconds_to_exhaustion, state
 from alerts.burn import DAY, MINUTE, SLICE, BurnWindow, Severity
 from alerts.slo.spec import Slo
+from alerts.slo.thresholds import Blur
 from monitor.evaluate.counts import Counter
 from monitor.evaluate.members import Group
 
@@ -48,6 +49,8 @@ class Status:
     left_certain: float | None
     burns: tuple[Burn, ...]
     exhausted_in: float | None
+    blurs: tuple[Blur, ...] = ()
+    """Of servers whose own bounds do not tell the threshold of a latency."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -66,8 +69,12 @@ def lengths(slo: Slo) -> list[int]:
 def statuses(counter: Counter, specs: Iterable[Slo], at: int) -> list[Status]:
     """By objective in their order, and by group. Raises ReadError."""
     with counter.together():
-        found = [(slo, counter.windows(slo, at, lengths(slo))) for slo in specs]
-    return [status(slo, group, windows, at) for slo, groups in found for group, windows in groups.items()]
+        found = [(slo, counter.windows(slo, at, lengths(slo)), counter.blurred(slo, at)) for slo in specs]
+    return [
+        replace(status(slo, group, windows, at), blurs=blurs.get(group, ()))
+        for slo, groups, blurs in found
+        for group, windows in groups.items()
+    ]
 
 
 def status(slo: Slo, group: Group, windows: Windows, at: int) -> Status:

@@ -45,6 +45,9 @@ class BurnLine:
 
 @dataclass(frozen=True, slots=True)
 class Card:
+    key: str
+    """Of this card alone, while the page is refreshed."""
+    is_in_trouble: bool
     labels: dict[str, str]
     condition: Condition
     budget: str | None
@@ -55,6 +58,8 @@ class Card:
     lasts: str | None
     burns: tuple[BurnLine, ...]
     notes: tuple[str, ...]
+    blurs: tuple[str, ...]
+    """What the numbers rest on where that is not the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +90,12 @@ def summary(told: Told) -> Summary:
 
 
 def objectives(told: Told) -> list[Objective]:
-    return [
+    """Those with a group in trouble first, else in the order of their files."""
+    made = [
         Objective(slo.name, slo.description, _asked(slo), tuple(_cards(s for s in told.statuses if s.slo == slo)))
         for slo in told.slos
     ]
+    return sorted(made, key=lambda objective: not any(card.is_in_trouble for card in objective.cards))
 
 
 def _cards(statuses: Iterable[Status]) -> list[Card]:
@@ -112,6 +119,8 @@ def _asked(slo: Slo) -> str:
 def card(of: Status) -> Card:
     budget, of_budget = _budget(of)
     return Card(
+        key="/".join((of.slo.name, *of.group)),
+        is_in_trouble=of.state in _TROUBLE,
         labels={name: value for name, value in of.labels.items() if value and (name, value) != _USUAL},
         condition=CONDITIONS[of.state],
         budget=budget,
@@ -120,6 +129,7 @@ def card(of: Status) -> Card:
         lasts=None if of.exhausted_in is None or of.state is State.EXHAUSTED else quantities.duration(of.exhausted_in),
         burns=tuple(_burn(burn) for burn in of.burns),
         notes=tuple(_notes(of)),
+        blurs=tuple(blur.text for blur in of.blurs),
     )
 
 

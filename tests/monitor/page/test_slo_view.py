@@ -45,6 +45,14 @@ def test_a_budget_is_what_is_left_or_what_is_spent(
     assert (found.budget, found.of_budget) == told
 
 
+def test_objectives_in_trouble_come_first_and_the_others_as_their_files_have_them() -> None:
+    calm, also_calm, burning = (
+        AVAILABLE.model_copy(update={"name": name}) for name in ("calm", "also-calm", "burning")
+    )
+    told = Told(0, (calm, also_calm, burning), (status(of=calm), status(State.BURNING, 0.5, of=burning)))
+    assert [objective.name for objective in objectives(told)] == ["burning", "calm", "also-calm"]
+
+
 @pytest.mark.parametrize(
     ("rates", "told"),
     [
