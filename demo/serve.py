@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 
 from demo.control import PATH, TRUTH, control
+from demo.door import Door
 from demo.fleet import Fleet
 from demo.model import Answer
 from demo.reply import Reply
@@ -20,6 +21,8 @@ _METHODS = {"GET", "HEAD", "POST", "DELETE"}
 _MOST_BYTES = 65_536
 """Of a head, and of a body."""
 _IDLE_SECONDS = 75.0
+_LOOK_SECONDS = 1.0
+"""Until a server's port follows it."""
 _LINGER_SECONDS, _LINGER_BYTES = 2.0, 8 * 1024 * 1024
 """How long, and how much of it, a body that is refused is still taken: a caller who sends reads no answer."""
 
@@ -41,7 +44,7 @@ class _RefusedError(Exception):
         self.answer = Answer(status, "application/json", json.dumps({"error": told}).encode() + b"\n")
 
 
-Handler = Callable[[Asked], Reply]
+Handler = Callable[[Asked], Awaitable[Reply]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +62,65 @@ async def serve(fleet: Fleet, clock: Callable[[], float], *, host: str = "127.0.
     """`clock` tells unix seconds. Everybody has a port of his own."""
     async with AsyncExitStack() as stack:
 
-        async def at(handle: Handler) -> str:
-            return await stack.enter_async_context(listening(handle, host))
+        async def at(handle: Handler) -> Door:
+            door = Door(partial(_converse, handle), host, _MOST_BYTES)
+            stack.push_async_callback(door.aclose)
+            await door.open()
+            return door
 
         servers = {name: await at(partial(_of_server, fleet, name, clock)) for name in fleet.servers}
-        pages = {node: f"{await at(partial(_of_host, fleet, node, clock))}/metrics" for node in fleet.hosts}
-        controlled = await at(partial(_of_control, fleet, clock))
-        yield Served(servers, pages, f"{controlled}{PATH}", f"{controlled}{TRUTH}")
+        pages = {node: await at(partial(_of_host, fleet, node, clock)) for node in fleet.hosts}
+        doors = _Doors(fleet, clock, servers)
+        control = await at(partial(_of_control, doors))
+        keeper = asyncio.create_task(doors.keep())
+        stack.callback(keeper.cancel)
+        yield Served(
+            {name: door.url for name, door in servers.items()},
+            {node: f"{door.url}/metrics" for node, door in pages.items()},
+            control.url + PATH,
+            control.url + TRUTH,
+        )
 
 
-def _of_server(fleet: Fleet, name: str, clock: Callable[[], float], asked: Asked) -> Reply:
+class _Doors:
+    """A server that is down is no more to be reached than a dead one."""
+
+    def __init__(self, fleet: Fleet, clock: Callable[[], float], doors: Mapping[str, Door]) -> None:
+        self.fleet = fleet
+        self.clock = clock
+        self._doors = doors
+        self._lock = asyncio.Lock()
+
+    async def follow(self) -> None:
+        async with self._lock:
+            self.fleet.advance(self.clock())
+            for name, door in self._doors.items():
+                if self.fleet.servers[name].process is None:
+                    door.shut()
+                else:
+                    await door.open()
+
+    async def keep(self) -> None:
+        while True:
+            with suppress(OSError):  # once more in a moment
+                await self.follow()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _of_server(fleet: Fleet, name: str, clock: Callable[[], float], asked: Asked) -> Reply:
     return _read_only(asked) or fleet.answer(name, asked.path, clock())
 
 
-def _of_host(fleet: Fleet, node: str, clock: Callable[[], float], asked: Asked) -> Reply:
+async def _of_host(fleet: Fleet, node: str, clock: Callable[[], float], asked: Asked) -> Reply:
     return _read_only(asked) or fleet.gpu_page(node, asked.path, clock())
 
 
-def _of_control(fleet: Fleet, clock: Callable[[], float], asked: Asked) -> Reply:
-    return Reply(control(fleet, asked.method, asked.path, asked.headers.get("content-type", ""), asked.body, clock()))
+async def _of_control(doors: _Doors, asked: Asked) -> Reply:
+    content_type = asked.headers.get("content-type", "")
+    answer = control(doors.fleet, asked.method, asked.path, content_type, asked.body, doors.clock())
+    if asked.method not in ("GET", "HEAD"):
+        await doors.follow()
+    return Reply(answer)
 
 
 def _read_only(asked: Asked) -> Reply | None:
@@ -86,32 +129,12 @@ def _read_only(asked: Asked) -> Reply | None:
     return Reply(Answer(405, "application/json", b'{"detail":"Method Not Allowed"}'))
 
 
-@asynccontextmanager
-async def listening(handle: Handler, host: str, port: int = 0) -> AsyncIterator[str]:
-    """Yields the URL."""
-    connections: set[asyncio.Task[None]] = set()
-
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(_converse(reader, writer, handle))
-        connections.add(task)
-        task.add_done_callback(connections.discard)
-
-    server = await asyncio.start_server(connected, host, port, limit=_MOST_BYTES)
-    try:
-        yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        for task in connections:
-            task.cancel()
-        await asyncio.gather(*connections, return_exceptions=True)
-
-
-async def _converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handle: Handler) -> None:
+async def _converse(handle: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while True:
             async with asyncio.timeout(_IDLE_SECONDS):
                 asked = await _asked(reader)
-            if not await _tell(writer, asked, handle(asked)):
+            if not await _tell(writer, asked, await handle(asked)):
                 return
     except _RefusedError as refused:
         await _refuse(reader, writer, refused.answer)
@@ -155,7 +178,7 @@ async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, an
 async def _tell(writer: asyncio.StreamWriter, asked: Asked, reply: Reply) -> bool:
     """Whether the connection goes on."""
     if reply.answer is None:
-        # A port that is closed for a while may be another's when it is opened again: so it is dropped.
+        # It went down after its door was looked at.
         writer.transport.abort()
         return False
     await pause(reply.wait)

@@ -73,7 +73,7 @@ async def test_a_fault_is_ordered_listed_and_ended() -> None:
     async with served(clock) as (places, client):
         (ordered,) = (await post(client, places, {"kind": "down", "target": "a"})).json()
         clock.now += 1
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(httpx.ConnectError):
             await client.get(f"{places.servers['a']}/metrics")
         (listed,) = (await client.get(places.faults)).json()["faults"]
         ended = (await client.delete(f"{places.faults}/{ordered['number']}")).json()
@@ -83,6 +83,21 @@ async def test_a_fault_is_ordered_listed_and_ended() -> None:
     }  # fmt: skip
     assert (ended["ends"], ended["state"]) == (START + 1, "over")
     assert back.status_code == 200
+
+
+async def test_a_server_that_is_down_refuses_connections_until_it_is_back_at_the_same_address() -> None:
+    clock = Clock()
+    async with served(clock) as (places, client):
+        page = f"{places.servers['a']}/metrics"
+        before = await client.get(page)
+        await post(client, places, {"kind": "restart", "target": "a", "down": 30})
+        with pytest.raises(httpx.ConnectError):
+            await client.get(page)
+        other = await client.get(f"{places.servers['b']}/metrics")
+        clock.now += 31
+        await post(client, places, [])
+        after = await client.get(page)
+    assert (before.status_code, other.status_code, after.status_code) == (200, 200, 200)
 
 
 async def test_kinds_parameters_and_targets_are_told() -> None:
