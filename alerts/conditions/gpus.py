@@ -62,7 +62,7 @@ ROW_REMAP = Condition(
     meaning="A broken memory row could not be replaced: no spare ones are left. It stays so until the GPU is replaced.",
     summary="A GPU on {node} ({uuid}) has no spare memory rows left",
     expression=Merged("max", Now("inferwatch_gpu_finding", (Match("reason", ("gpu_row_remap_failed",)),)), by=_GPU),
-    after=5 * MINUTE,
+    after=6 * MINUTE,
     hold=Limit("for", 5 * MINUTE, "seconds", "it does not pass, and no minute counts"),
 )
 
@@ -144,4 +144,30 @@ IDLE = Condition(
     hold=Limit("for", DAY, "seconds", "a quiet night is not idle, a day is"),
 )
 
-GPUS = (XID_HARDWARE, XID_RECOVERED, XID_APPLICATION, XID_UNKNOWN, ECC, ROW_REMAP, SLOWED, NVLINK, LOST, IDLE)
+_OF_OTHERS = ("gpu_ecc_uncorrected", "gpu_row_remap_failed", "gpu_xid_hardware")
+"""Errors with an alert of their own."""
+_ERRORS = Now("inferwatch_gpu_finding", (Match("severity", ("error",)), Match("reason", _OF_OTHERS, "is_not")))
+
+UNHEALTHY = Condition(
+    name="GpuUnhealthy",
+    severity="ticket",
+    meaning="GPUs of a node cannot be read, or the driver says that one of them needs somebody, and none is lost.",
+    summary="GPUs on {node}: {reason}",
+    expression=Merged("max", _ERRORS, by=(*_GPU, "reason")).unless(Now("gpu_up").equal(0), on=("node",)),
+    after=11 * MINUTE,
+    hold=Limit("for", 10 * MINUTE, "seconds", "a driver is loaded, or a fabric starts, a while after the node"),
+)
+
+GPUS = (
+    XID_HARDWARE,
+    XID_RECOVERED,
+    XID_APPLICATION,
+    XID_UNKNOWN,
+    ECC,
+    ROW_REMAP,
+    SLOWED,
+    NVLINK,
+    LOST,
+    UNHEALTHY,
+    IDLE,
+)

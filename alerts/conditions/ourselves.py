@@ -49,7 +49,7 @@ UNMAPPED = Condition(
             Over("max", "inferwatch_unmapped_families", _DAY_BEFORE.seconds, ago=DAY)
         )
     ),
-    after=15 * MINUTE,
+    after=16 * MINUTE,
     limits=(_DAY_BEFORE,),
     hold=Limit("for", 15 * MINUTE, "seconds", "a rolling upgrade is under way"),
 )

@@ -3,12 +3,18 @@ from __future__ import annotations
 from alerts.alertmanager import INHIBITIONS
 from alerts.conditions import GROUPS
 from alerts.conditions.condition import Condition, duration
+from alerts.conditions.findings import TOLD
 from inferwatch.reference.markdown import page, table
 
 _TITLES = {
     "inferwatch-servers": "Servers", "inferwatch-gpus": "GPUs", "inferwatch-itself": "inferwatch itself",
 }  # fmt: skip
 
+_FOUND = (
+    "Each error that a sidecar finds with a server or a GPU is told by an alert, if it lasts; so are an empty page "
+    "that was full before, and a synthetic request that fails. Where there are two, a server that answers nothing at "
+    "all is down, and a GPU that was known is lost."
+)
 _HELD = (
     "`alerts/generated/alertmanager.yml` tells of the cause and not of what follows from it, where both are about the "
     "same. Objectives that are grouped by model, role or team are told all the same: they say what users notice. The "
@@ -29,6 +35,7 @@ def conditions_page() -> str:
         "Prometheus it is a minute or two more: minutes are judged when they are complete. Then Alertmanager waits for "
         "half a minute, in case more of the group comes.",
         *blocks,
+        f"## Findings\n\n{_FOUND}\n\n{_found()}",
         f"## What is held back\n\n{_HELD}\n\n{_held()}",
     )
 
@@ -39,9 +46,17 @@ def _table(group: tuple[Condition, ...]) -> str:
 
 def _row(condition: Condition) -> tuple[str, ...]:
     limits = "<br>".join(f"{each.what} **{each.shown}**: {each.why}" for each in condition.all_limits)
-    after = duration(condition.after) if condition.after else "at once"
     name = f"[{condition.name}](../{condition.runbook})"
-    return name, condition.severity, condition.meaning, after, limits or "none"
+    return name, condition.severity, condition.meaning, _after(condition), limits or "none"
+
+
+def _after(condition: Condition) -> str:
+    return duration(condition.after) if condition.after else "at once"
+
+
+def _found() -> str:
+    rows = ((f"`{reason}`", ", ".join(c.name for c in by), ", ".join(map(_after, by))) for reason, by in TOLD.items())
+    return table(("finding", "told by", "after"), rows)
 
 
 def _held() -> str:

@@ -17,6 +17,7 @@ from alerts.conditions import CONDITIONS
 from alerts.conditions.condition import Condition
 from alerts.conditions.expression import Expression
 from alerts.conditions.rows import Key, Minute, MinuteRows, Reading, SeriesRows, key
+from exporters.findings import GPU_KINDS
 from exporters.observation import Labels, Observation, labels
 from exporters.schema import METRICS, Scope
 from monitor.evaluate.ourselves import target_labels
@@ -40,10 +41,12 @@ from monitor.history.scan import scan
 from monitor.history.tables import Tier
 from monitor.history.trouble import explained
 from monitor.readings import identity, own_labels
+from monitor.remarks import FindingOut
 
 _BY_MINUTES = 3 * HOUR
 _AGAIN = 5 * MINUTE
 """Minutes so new are read again: some of their rows may have come late."""
+_OF_GPUS = frozenset({*GPU_KINDS, "internal_error"})
 _FACTS = ("llm_server_info", "llm_server_state")
 SCOPES = (Scope.TARGET, Scope.ENGINE, Scope.GPU)
 
@@ -153,8 +156,10 @@ class ConditionRows:
                 yield from _of_server(observation)
         for gpu in self._fleet.gpus.rows(at):
             of = labels({"node": gpu.node, "uuid": gpu.uuid, "gpu": gpu.gpu})
-            yield of, {key("inferwatch_gpu_finding", reason=f.reason): 1.0 for f in gpu.findings}
+            yield of, _of_gpus(gpu.findings)
             yield of, {key("gpu_server_info", server=server): 1.0 for server in gpu.servers}
+        for host in self._fleet.gpus.hosts(at):
+            yield labels({"node": host.node}), _of_gpus(host.findings)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -173,6 +178,12 @@ def _of_server(observation: Observation) -> Iterator[tuple[Labels, Mapping[Key, 
     yield of, {key("inferwatch_finding", reason=f.reason): 1.0 for f in observation.findings}
     told = (f for f in observation.fields if f.quality != "exact")
     yield of, {key("llm_field_info", field=f.field, quality=f.quality, reason=f.reason): 1.0 for f in told}
+
+
+def _of_gpus(findings: Iterable[FindingOut]) -> Mapping[Key, float]:
+    """As the sidecar tells them; what the monitor finds itself is no finding of a GPU."""
+    told = (f for f in findings if f.reason in _OF_GPUS)
+    return {key("inferwatch_gpu_finding", reason=f.reason, severity=f.severity): 1.0 for f in told}
 
 
 def _minutes(scope: Scope, rows: Columns, known: Mapping[int, tuple[float, ...]]) -> Iterator[tuple[int, Minute]]:

@@ -25,6 +25,11 @@ def idle(used: Samples, memory: float, name: str = "utilization_ratio") -> World
     })  # fmt: skip
 
 
+def found(reason: str, samples: Samples, *, uuid: str = "", severity: str = "error") -> World:
+    of = f'uuid="{uuid}",' if uuid else ""
+    return {f'inferwatch_gpu_finding{{node="n1",{of}reason="{reason}",severity="{severity}"}}': samples}
+
+
 def event(value: float = 1) -> Samples:
     """At minute 10."""
     return [*held(0, 10), *held(value, 30)]
@@ -72,7 +77,7 @@ GPU_CASES = [
 
     Case("no spare rows", "GpuRowRemapFailed", {
         'inferwatch_gpu_finding{node="n1",uuid="GPU-1",reason="gpu_row_remap_failed",severity="error"}':
-        [*gone(10), *held(1, 20.5), *gone(20)]}, (Fires(15, 31, {"node": "n1", "uuid": "GPU-1"}),),
+        [*gone(10.5), *held(1, 20), *gone(20)]}, (Fires(16, 31, {"node": "n1", "uuid": "GPU-1"}),),
          since=10),
     Case("rows that wait for a reset", "GpuRowRemapFailed", {
         'inferwatch_gpu_finding{node="n1",uuid="GPU-1",reason="gpu_row_remap_pending",severity="warning"}':
@@ -99,6 +104,19 @@ GPU_CASES = [
     Case("hangs for a moment", "GpuLost", {f"gpu_up{{{GPU}}}": [*held(1, 10.5), *held(0, 2), *held(1, 10)]}),
     Case("up", "GpuLost", gauges(20)),
     Case("not read any more", "GpuLost", {f"gpu_up{{{GPU}}}": [*held(1, 10), *gone(20)]}),
+
+    Case("the driver is not loaded", "GpuUnhealthy", found("gpu_no_driver", [*gone(10.5), *held(1, 20), *gone(10)]),
+         (Fires(21, 31, {"node": "n1", "reason": "gpu_no_driver"}),), since=10),
+    Case("the fabric of one is not ready", "GpuUnhealthy", {
+        **found("gpu_fabric_not_ready", held(1, 30), uuid="GPU-1"), f"gpu_up{{{GPU}}}": held(1, 30)},
+         (Fires(10, None, {"node": "n1", "uuid": "GPU-1", "reason": "gpu_fabric_not_ready"}),)),
+    Case("the driver is gone, and with it the GPUs", "GpuUnhealthy",
+         {**found("gpu_no_driver", held(1, 30)), f"gpu_up{{{GPU}}}": held(0, 30)}),
+    Case("the driver is gone for ten minutes", "GpuUnhealthy", found("gpu_no_driver", [*held(1, 9.5), *gone(20)])),
+    Case("memory lost data, which has an alert of its own", "GpuUnhealthy",
+         found("gpu_ecc_uncorrected", held(1, 30), uuid="GPU-1")),
+    Case("some readings are not permitted", "GpuUnhealthy",
+         found("gpu_no_permission", held(1, 30), severity="warning")),
 
     # idle at minute 0, and at every evaluation since
     Case("idle for a day", "GpuIdle", idle(held(0, DAY + 30), 60), (Fires(DAY, None, G),)),

@@ -32,8 +32,8 @@ OUR_CASES = [
     Case("it is up", "SidecarDown", sidecar(held(1, 30), 30)),
 
     # fires 15 minutes after the upgrade, until a day later the hour before last shows them too
-    Case("an upgrade", "UnmappedFamilies", unmapped([*held(0, DAY + 60), *held(3, DAY + 60)]),
-         (Fires(DAY + 75, 2 * DAY + 60, A),), since=DAY + 60),
+    Case("an upgrade", "UnmappedFamilies", unmapped([*held(0, DAY + 60.5), *held(3, DAY + 60)]),
+         (Fires(DAY + 76, 2 * DAY + 61, A),), since=DAY + 60),
     Case("those of always", "UnmappedFamilies", unmapped([*held(3, DAY + 60)]), (Fires(15, DAY, A),)),
     Case("fewer than before", "UnmappedFamilies", unmapped([*held(5, DAY), *held(3, 60)]), (Fires(15, DAY, A),)),
     Case("none", "UnmappedFamilies", unmapped(held(0, 60))),

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from exporters.findings import finding
 from monitor.alert_history.alert import State
 from monitor.alert_history.store import AlertStore
 from tests.monitor.alert_history.told import alert, notification
 from tests.monitor.evaluate.minutes import START
 from tests.monitor.evaluate.worlds import World
+from tests.monitor.gpu_data import gathered
 
 
 @pytest.fixture
@@ -78,3 +80,14 @@ def test_the_watchdog_always_fires(world: World) -> None:
     world.serve(2)
     (watchdog,) = world.alerts("Watchdog")
     assert watchdog.labels == {"alertname": "Watchdog", "severity": "none"}
+
+
+def test_gpus_that_cannot_be_read_are_told_of(world: World) -> None:
+    for _ in range(12):
+        silent = gathered(world.now, node="n1", available=False, findings=(finding("gpu_no_driver"),))
+        world.fleet.gpus.update("n1", silent)
+        world.serve(1)
+    (told,) = world.alerts("GpuUnhealthy")
+    assert told.labels == {
+        "alertname": "GpuUnhealthy", "severity": "ticket", "node": "n1", "reason": "gpu_no_driver",
+    }  # fmt: skip

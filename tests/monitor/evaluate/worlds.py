@@ -55,7 +55,8 @@ class World:
 
     def start(self) -> None:
         """Anew, as after a restart of the process."""
-        rows, store = ConditionRows(self.database, Fleet()), AlertStore(self.database)
+        self.fleet = Fleet()
+        rows, store = ConditionRows(self.database, self.fleet), AlertStore(self.database)
         ourselves = Ourselves("n1", self.known)
         self.embedded = Embedded(rows, store, ourselves, self._poster, clock=lambda: self.now)
         objectives = Objectives([self._file])
