@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from alerts.burn import MINUTE
 from exporters.schema import Metric, Unit
 from monitor.history.answer import Answer
 from monitor.history.ask import Point, Told
@@ -54,7 +55,7 @@ def view(asked: Question, told: Told) -> View:
         title,
         unit,
         asked.since,
-        asked.until,
+        math.ceil(asked.until / MINUTE) * MINUTE,  # a page that is loaded again within it shows the same drawing
         tuple(charts.Line(_name(a), tuple(_point(p) for p in a.points)) for a in shown),
         top=1.0 if asked.metric.unit is Unit.RATIO else None,
         size=SIZE,

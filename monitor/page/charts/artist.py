@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from threading import BoundedSemaphore, Lock, Timer
 from typing import IO
 
+from monitor.page.charts.kept import Kept
 from monitor.page.charts.model import Chart, values
 
 MOST_VALUES = 10_000
@@ -28,6 +29,7 @@ class Artist:
         self._timeout, self._idle_seconds = timeout, idle_seconds
         self._places = BoundedSemaphore(waiting)
         self._turn = Lock()
+        self._kept = Kept()
         self._process: subprocess.Popen[bytes] | None = None
 
     def draw(self, chart: Chart) -> str:
@@ -35,10 +37,14 @@ class Artist:
         many = values(chart)
         if many > MOST_VALUES:
             raise ChartError(f"{many:,} values are more than the {MOST_VALUES:,} that one chart can show")
+        question = pickle.dumps(chart)
+        if (kept := self._kept.get(question)) is not None:
+            return kept
         with self._place():
-            svg, problem = self._asked(pickle.dumps(chart))
+            svg, problem = self._asked(question)
         if svg is None:
             raise ChartError(f"could not draw it: {problem}")
+        self._kept.put(question, svg)
         return svg
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from urllib.parse import parse_qsl, urlsplit
@@ -208,3 +209,15 @@ async def test_a_wrong_parameter_is_told_once_and_in_words(app: FastAPI, query: 
     answer = await asked(app, **query)
     assert answer.status_code == 400
     assert told in answer.text
+
+
+async def test_within_a_minute_the_same_question_has_the_same_drawing(
+    app: FastAPI, artist: Artist, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = {"metric": TTFT, "since": str(START), "group_by": "server", "step": "60"}
+    first = await asked(app, until=str(START + 2980), **question)
+    monkeypatch.setattr(artist, "_asked", None)
+    again = await asked(app, until=str(START + 2990), **question)
+    drawings = [re.findall(r"<svg xmlns.*?</svg>", answer.text, re.DOTALL) for answer in (first, again)]
+    assert len(drawings[0]) == 1
+    assert drawings[0] == drawings[1]

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from xml.etree import ElementTree as ET
 
@@ -96,12 +97,13 @@ def test_no_two_charts_share_an_identifier(artist: Artist) -> None:
 def test_the_process_ends_when_nobody_wants_a_chart_and_starts_again_when_somebody_does() -> None:
     artist = Artist(timeout=60, idle_seconds=0.1)
     try:
-        first = artist.draw(CHARTS["bare"])
+        artist.draw(CHARTS["bare"])
         process = artist._process
         assert process is not None
         until(lambda: process.poll() is not None)
         assert process.returncode == 0
-        assert artist.draw(CHARTS["bare"]) == first
+        assert artist.draw(CHARTS["share"])
+        assert artist._process is not process
     finally:
         artist.close()
 
@@ -112,9 +114,17 @@ def test_a_process_that_was_killed_costs_nobody_a_chart() -> None:
         artist.draw(CHARTS["bare"])
         assert artist._process is not None
         os.kill(artist._process.pid, signal.SIGKILL)
-        assert artist.draw(CHARTS["bare"])
+        assert artist.draw(CHARTS["share"])
     finally:
         artist.close()
+
+
+def test_a_chart_that_was_drawn_lately_needs_no_process() -> None:
+    artist = Artist(timeout=60)
+    first = artist.draw(CHARTS["bare"])
+    artist.close()
+    assert artist.draw(replace(CHARTS["bare"])) == first
+    assert artist._process is None
 
 
 def test_a_chart_that_takes_too_long_is_given_up_and_the_next_is_drawn(artist: Artist) -> None:
