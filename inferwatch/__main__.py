@@ -323,14 +323,14 @@ def compare(  # noqa: PLR0913, PLR0917 (as many as /api/v1/compare has, and whic
     from inferwatch import compare as command
     from inferwatch.place import Place
 
-    place = Place(config, state_dir, database)
+    place, told = Place(config, state_dir, database), command.Told(framework, release, model, gpu)
     if files:
-        command.import_runs(place, files, command.Told(framework, release, model, gpu))
+        command.import_runs(place, files, told)
     elif forget:
         command.forget_runs(place, forget)
     else:
         asked = {"since": since, "until": until, "model": model, "by": by, "matched": matched, "split": split}
-        command.compare(place, asked, form)
+        command.compare(place, asked, form, told)
 
 
 @dashboards.command()

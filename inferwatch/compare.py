@@ -37,17 +37,20 @@ class Told:
     gpu: str = ""
 
 
-def compare(at: Place, parameters: Mapping[str, Any], form: str) -> None:
-    """`parameters` are those of /api/v1/compare."""
+def compare(at: Place, parameters: Mapping[str, Any], form: str, told: Told) -> None:
+    """`parameters` are those of /api/v1/compare. Nothing may be `told` of a load test."""
+    of_tests = {"--framework": told.framework, "--release": told.version, "--gpu": told.gpu}
+    for option in (name for name, value in of_tests.items() if value):
+        raise CommandError(f"{option}: allowed: together with --import, of whose results it tells", status=MISUSED)
     prices = load(at.config or default_path(), MonitorConfig).compare.prices
     with opened(at.settings, current=True) as engine:
         try:
-            told = Comparer(engine, prices).compare(query(parameters).asked(time.time()))
+            found = Comparer(engine, prices).compare(query(parameters).asked(time.time()))
         except QuestionError as error:
             option = f"--{error.parameter}{str(error).removeprefix(error.parameter)}"
             allowed = f"; allowed: {', '.join(error.allowed)}" if error.allowed else ""
             raise CommandError(f"{option}{allowed}", status=MISUSED) from error
-    sys.stdout.write(_text(told, form))
+    sys.stdout.write(_text(found, form))
 
 
 def _text(told: Comparison, form: str) -> str:

@@ -14,7 +14,7 @@ from exporters.histogram import quantile
 from exporters.schema import PHASES
 from monitor.compare.bootstrap import Draws, Together, draws, enclosed, likeness
 from monitor.compare.model import LEAST_MINUTES, PERCENTILES, Band, Cell, Estimate, Group, Measure, Workload
-from monitor.compare.rows import MINUTE, Number, Rows
+from monitor.compare.rows import MINUTE, Number, Rows, known
 from monitor.compare.windows import histograms, longest
 from monitor.history.packed import Floats
 
@@ -69,13 +69,13 @@ def _wandering(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _over_time(together: Together, part: Floats, whole: Floats) -> Floats:
-    parts, wholes = together.sums(np.stack(_known(part, whole), axis=1)).T
+    parts, wholes = together.sums(np.stack(known(part, whole), axis=1)).T
     found: Floats = np.divide(parts, wholes, out=np.full(len(parts), np.nan), where=wholes > 0)
     return found
 
 
 def _ratios(rows: Rows, drawn: _Drawn | None, price: float | None) -> dict[Measure, Estimate]:
-    parts = {measure: _known(*both) for measure, both in _fractions(rows, price).items()}
+    parts = {measure: known(*both) for measure, both in _fractions(rows, price).items()}
     parts = {measure: both for measure, both in parts.items() if both[1].sum() > 0}
     columns = np.array([column for both in parts.values() for column in both]).reshape(2 * len(parts), len(rows)).T
     sums = None if drawn is None else drawn.sums(columns)
@@ -98,12 +98,6 @@ def _fractions(rows: Rows, price: float | None) -> Mapping[Measure, tuple[Floats
         Measure.JOULES: (rows.number(Number.JOULES), tokens),
         Measure.COST: (gpu_seconds * (math.nan if price is None else price / _HOUR), tokens / _MILLION),
     }
-
-
-def _known(part: Floats, whole: Floats) -> tuple[Floats, Floats]:
-    """Nothing of rows of which one of both is not known."""
-    known = ~np.isnan(part) & ~np.isnan(whole)
-    return np.where(known, part, 0.0), np.where(known, whole, 0.0)
 
 
 def _ratio(total: Floats, drawn: _Drawn | None, sums: Floats | None, column: int) -> Estimate:
@@ -147,5 +141,5 @@ def workload(rows: Rows) -> Workload:
 
 
 def _mean(rows: Rows, part: Number, whole: Number) -> float | None:
-    of, by = (column.sum() for column in _known(rows.number(part), rows.number(whole)))
+    of, by = (column.sum() for column in known(rows.number(part), rows.number(whole)))
     return float(of / by) if by > 0 else None

@@ -8,8 +8,9 @@ from exporters.tables import FRONTENDS
 from monitor.compare.model import Definition
 
 _COMPARED = (
-    "llm_requests_running", "llm_prompt_tokens_total", "llm_generation_tokens_total", "llm_requests_finished_total",
-    "llm_time_to_first_token_seconds", "llm_inter_token_latency_seconds", "llm_request_duration_seconds",
+    "llm_requests_running", "llm_requests_waiting", "llm_prompt_tokens_total", "llm_generation_tokens_total",
+    "llm_requests_finished_total", "llm_time_to_first_token_seconds",
+    "llm_inter_token_latency_seconds", "llm_request_duration_seconds",
     "llm_prefix_cache_query_tokens_total", "llm_prefix_cache_hit_tokens_total",
 )  # fmt: skip
 """What the numbers of a comparison are made of."""

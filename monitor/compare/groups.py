@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from monitor.compare.asked import BY_VERSION, Asked, By
-from monitor.compare.model import Group
+from monitor.compare.model import LEAST_MINUTES, Group
 from monitor.compare.observed import Named, Observed
-from monitor.compare.rows import MINUTE
+from monitor.compare.rows import MINUTE, Flags
 from monitor.history.packed import Ints
 
 SIDES = ("before", "after")
@@ -58,15 +59,34 @@ def _by_moment(start: Ints, moment: float) -> Ints:
 
 
 def _by_version(seen: Observed, plain: Grouped) -> Ints:
-    """In each group the release that was seen first last, and the one before it. Others are on neither side."""
+    """In each group the release that came last, and the one before it. Others are on neither side."""
     sides = np.full(len(plain.of), -1, np.int64)
     known = np.flatnonzero([name != "" for name in seen.version.names])
     for group in range(len(plain.groups)):
-        own = (plain.of == group) & np.isin(seen.version.of, known)
-        first = {int(v): int(seen.rows.start[own & (seen.version.of == v)].min()) for v in set(seen.version.of[own])}
-        for side, version in zip((1, 0), sorted(first, key=lambda v: first[v], reverse=True), strict=False):
+        own, releases = _newest_change(seen, (plain.of == group) & np.isin(seen.version.of, known))
+        for side, version in enumerate(releases):
             sides[own & (seen.version.of == version)] = side
     return sides
+
+
+def _newest_change(seen: Observed, own: Flags) -> tuple[Flags, Sequence[int]]:
+    """Rows of the servers that changed, and both releases; without servers that did, those of what came in the place
+    of others: releases that are there from the start are side by side, and none is before another."""
+    changes = {s: _first_seen(seen, own & (seen.rows.server == s)) for s in set(seen.rows.server[own].tolist())}
+    changed = {server: found for server, found in changes.items() if len(found) > 1}
+    if changed:
+        pair = [release for _, release in max(changed.values(), key=lambda found: found[-1])[-2:]]
+        both = [server for server, found in changed.items() if set(pair) <= {release for _, release in found}]
+        return own & np.isin(seen.rows.server, both), pair
+    found = _first_seen(seen, own)[-2:]
+    came = len(found) > 1 and found[1][0] - found[0][0] >= LEAST_MINUTES * MINUTE
+    return own, [release for _, release in found] if came else []
+
+
+def _first_seen(seen: Observed, own: Flags) -> list[tuple[int, int]]:
+    """When each release was seen first, and its number, in order of time."""
+    releases = set(seen.version.of[own].tolist())
+    return sorted((int(seen.rows.start[own & (seen.version.of == each)].min()), each) for each in releases)
 
 
 def _split(plain: Grouped, sides: Ints, versions: Named | None) -> Grouped:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.compare.rows import Flags, Number, Rows
+from monitor.compare.rows import MINUTE, Flags, Number, Rows, known
 from monitor.history.packed import Floats, Ints
 
 _INNER = (0.05, 0.95)
 """Of each group's rows: a few unlike the others do not widen its range."""
 _ROOM = 1.05
 """Lengths that differ by less are the same to a server."""
+_BESIDE = 10 * MINUTE
+"""Seconds before and after: prompts of one minute are finished in another, and few requests are of any length. Lengths
+of single minutes would sort them by chance."""
 
 
 def alike(rows: Rows, group: Ints) -> Flags:
@@ -24,10 +27,18 @@ def alike(rows: Rows, group: Ints) -> Flags:
 
 
 def _means(rows: Rows, column: Number) -> Floats:
-    """Tokens by finished request; NaN where none finished."""
-    finished = rows.number(Number.FINISHED)
-    found: Floats = np.divide(rows.number(column), finished, out=np.full(len(rows), np.nan), where=finished > 0)
+    """Tokens by finished request at each server about that time; NaN where none finished."""
+    time = rows.start - rows.start.min(initial=0)
+    at = rows.server * (int(time.max(initial=0)) + 2 * _BESIDE) + time
+    first, last = np.searchsorted(at, at - _BESIDE), np.searchsorted(at, at + _BESIDE, "right")
+    tokens, finished = (_up_to(values) for values in known(rows.number(column), rows.number(Number.FINISHED)))
+    many = finished[last] - finished[first]
+    found: Floats = np.divide(tokens[last] - tokens[first], many, out=np.full(len(rows), np.nan), where=many > 0)
     return found
+
+
+def _up_to(values: Floats) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(values)])
 
 
 def _common(means: Floats, group: Ints) -> tuple[float, float]:
@@ -37,8 +48,8 @@ def _common(means: Floats, group: Ints) -> tuple[float, float]:
 
 
 def _range(means: Floats) -> tuple[float, float]:
-    known = means[~np.isnan(means)]
-    if not len(known):
+    told = means[~np.isnan(means)]
+    if not len(told):
         return np.inf, -np.inf
-    low, high = np.quantile(known, _INNER)
+    low, high = np.quantile(told, _INNER)
     return float(low) / _ROOM, float(high) * _ROOM

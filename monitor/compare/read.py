@@ -54,6 +54,17 @@ def observed(engine: Engine, asked: Asked) -> Observed:
         raise ReadError(f"could not read the history at {explained(engine.url, cause)}") from cause
 
 
+def models(engine: Engine) -> list[str]:
+    """All that the history ever saw. Raises ReadError."""
+    c = tables.series.c
+    try:
+        with engine.connect() as connection:
+            found = connection.scalars(select(c.model).where(c.scope == Scope.ENGINE.value).distinct())
+            return sorted(filter(None, found))
+    except SQLAlchemyError as cause:
+        raise ReadError(f"could not read the history at {explained(engine.url, cause)}") from cause
+
+
 @dataclass(frozen=True, slots=True)
 class _Changes:
     """Of each host, in order of time."""

@@ -213,3 +213,9 @@ def _counts(values: NDArray[Any], cell: Ints, cells: int, bounds: Bounds) -> Seq
         counts[each.cells] = np.diff(each.counts, axis=1, prepend=0.0)
         found.append(Counts(each.bounds, counts))
     return found
+
+
+def known(part: Floats, whole: Floats) -> tuple[Floats, Floats]:
+    """Nothing of rows of which one of both is not known."""
+    both = ~np.isnan(part) & ~np.isnan(whole)
+    return np.where(both, part, 0.0), np.where(both, whole, 0.0)

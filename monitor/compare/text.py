@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
-from monitor.compare.model import Cell, Comparison, Group, Measure
+from monitor.compare.model import PERCENTILES, Cell, Comparison, Group, Measure
 from monitor.compare.notes import name_of
 from monitor.compare.words import READING, SHOWN, SIGNS, asked_for, remarks, sections, title, with_interval
 from monitor.page import quantities
@@ -88,14 +88,20 @@ _WORKLOAD = ("prompt_tokens", "output_tokens", "abort_ratio")
 
 
 def as_csv(told: Comparison) -> str:
-    """All numbers in full; what is not known is empty."""
+    """All numbers in full; what is not known is empty, and so is an end that lies beyond the largest bucket."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    columns = [f"{measure.value}{end}" for measure in Measure for end in ("", "_low", "_high")]
+    columns = [f"{measure.value}{end}" for measure in Measure for end in _ends(measure)]
     writer.writerow([*_GROUP, "at_once", "minutes", "concurrency", *columns, *_WORKLOAD])
     for cell in told.cells:
         writer.writerow(_row(cell))
     return text.getvalue()
+
+
+def _ends(measure: Measure) -> Mapping[str, str]:
+    """Of names in CSV: what of an estimate they are. Percentiles have the bounds of their buckets too."""
+    interval = {"": "value", "_low": "low", "_high": "high"}
+    return interval | {"_lower": "lower", "_upper": "upper"} if measure in PERCENTILES else interval
 
 
 def _row(cell: Cell) -> Iterator[object]:
@@ -103,6 +109,6 @@ def _row(cell: Cell) -> Iterator[object]:
     yield from (cell.band.at_once, cell.minutes, cell.concurrency)
     for measure in Measure:
         estimate = cell.of(measure)
-        told = (None, None, None) if estimate is None else (estimate.value, estimate.low, estimate.high)
+        told = (getattr(estimate, end, None) for end in _ends(measure).values())
         yield from (None if number == math.inf else number for number in told)
     yield from (cell.workload.prompt_tokens, cell.workload.generation_tokens, cell.workload.abort_ratio)

@@ -66,6 +66,19 @@ def test_what_cannot_be_asked_ends_with_the_option(compared: Command) -> None:
     assert "--by: 'gpu'; allowed: version, server" in compared("compare", "--by", "gpu").err
 
 
+def test_a_model_that_nobody_serves_is_refused_with_those_that_are(compared: Command) -> None:
+    ran = compared("compare", "--model", "lama")
+    assert ran.status == 2
+    assert ran.err.endswith("inferwatch: --model: 'lama' is no model of this history; allowed: llama\n")
+
+
+@pytest.mark.parametrize("option", ["--framework", "--release", "--gpu"])
+def test_what_is_told_of_a_load_test_chooses_nothing(compared: Command, option: str) -> None:
+    ran = compared("compare", option, "vllm")
+    assert ran.status == 2
+    assert f"{option}: allowed: together with --import" in ran.err
+
+
 def test_a_load_test_is_kept_with_what_is_said_of_it(compared: Command) -> None:
     told = ("--framework", "vllm", "--release", "0.32.0", "--gpu", KIND, "--model", "llama")
     ran = compared("compare", "--import", result(GUIDELLM), *told)

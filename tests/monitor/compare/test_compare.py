@@ -261,6 +261,35 @@ def test_of_several_upgrades_the_newest_counts() -> None:
     assert [(cell.group.version, cell.minutes) for cell in found.cells] == [("0.9", 20), ("0.10", 20)]
 
 
+def test_releases_side_by_side_are_not_before_and_after() -> None:
+    """s3 alone was upgraded: what the others did all the time is no part of it."""
+    lives = [Life(hour(version=version), server=s) for s, version in (("s1", "0.10"), ("s2", "0.9"))]
+    assert told(*lives, asked=replace(ASKED, split="version")).cells == ()
+    upgraded = Life([Minute(n, version="0.9" if n < 20 else "0.10") for n in range(60)], server="s3")
+    found = told(*lives, upgraded, asked=replace(ASKED, split="version"))
+    assert [(c.group.side, c.group.version, c.minutes) for c in found.cells] == [
+        ("before", "0.9", 20), ("after", "0.10", 40),
+    ]  # fmt: skip
+
+
+def test_a_server_that_came_in_the_place_of_another_is_after_it() -> None:
+    lives = [
+        Life([Minute(n, version="0.9") for n in range(30)], server="a"),
+        Life([Minute(n, version="0.10") for n in range(30, 60)], server="b"),
+    ]
+    found = told(*lives, asked=replace(ASKED, split="version"))
+    assert [(cell.group.version, cell.minutes) for cell in found.cells] == [("0.9", 30), ("0.10", 30)]
+
+
+def test_of_servers_upgraded_to_several_releases_those_of_the_last_count() -> None:
+    lives = [
+        Life([Minute(n, version="0.9" if n < 20 else "0.10") for n in range(60)], server="a"),
+        Life([Minute(n, version="0.10" if n < 40 else "0.11") for n in range(60)], server="b"),
+    ]
+    found = told(*lives, asked=replace(ASKED, split="version"))
+    assert [(cell.group.version, cell.minutes) for cell in found.cells] == [("0.10", 40), ("0.11", 20)]
+
+
 def test_matched_minutes_are_those_of_lengths_that_all_have() -> None:
     mixed = [Minute(n, prompt=60_000.0 if n < 30 else 12_000.0) for n in range(60)]
     found = told(
@@ -268,9 +297,25 @@ def test_matched_minutes_are_those_of_lengths_that_all_have() -> None:
         Life(hour(prompt=12_000.0), "sglang", frontend="sglang", server="s2"),
         asked=replace(ASKED, matched=True),
     )
-    assert {cell.group.framework: cell.minutes for cell in found.cells} == {"vllm": 30, "sglang": 60}
-    assert found.left.unlike == 30
+    assert {cell.group.framework: cell.minutes for cell in found.cells} == {"vllm": 20, "sglang": 60}
+    assert found.left.unlike == 40, "30, and those within ten minutes of them"
     assert not any("prompt tokens" in note for note in found.notes)
+
+
+def test_lengths_that_are_unlike_by_chance_alone_match_nothing() -> None:
+    """Prompts of 500 and of 650 tokens. Of 40 requests a minute those that begin are not those that finish: in single
+    minutes both have means from 300 to 1,000, over 21 of them from 460 to 540 and from 600 to 705."""
+    lives = [
+        Life([_by_chance(n, length, seed) for n in range(300)], name, frontend=name, server=name)
+        for seed, (name, length) in enumerate([("vllm", 500), ("sglang", 650)])
+    ]
+    found = told(*lives, asked=replace(ASKED, matched=True))
+    assert sum(cell.minutes for cell in found.cells) < 0.05 * 600
+
+
+def _by_chance(number: int, length: float, seed: int) -> Minute:
+    begin, finish = np.random.default_rng([seed, number]).poisson(40, 2).tolist()
+    return Minute(number, prompt=length * begin, finished=max(1, finish), generation=250.0 * finish)
 
 
 def test_workloads_without_a_common_length_leave_nothing_to_compare() -> None:
@@ -292,6 +337,8 @@ def test_definitions_are_those_that_differ_between_the_compared() -> None:
     alone = told(Life(hour()))
     both = told(Life(hour()), Life(hour(), "lmdeploy", frontend="lmdeploy", server="s2"))
     assert alone.definitions == ()
+    waiting = next(d for d in both.definitions if d.metric == "llm_requests_waiting")
+    assert set(waiting.said) == {"vllm", "lmdeploy"}
     ttft = next(d for d in both.definitions if d.metric == "llm_time_to_first_token_seconds")
     assert set(ttft.said) == {"vllm", "lmdeploy"}
     assert "API process" in ttft.said["lmdeploy"]

@@ -92,3 +92,11 @@ def test_csv_has_all_numbers_in_full() -> None:
     assert vllm["itl_p99_seconds"] == ""
     run = next(row for row in rows if row["tool"])
     assert (run["tokens_per_second"], run["tokens_per_second_low"]) == ("700.0", "")
+
+
+def test_csv_has_the_bounds_of_percentiles() -> None:
+    """Of 60 requests a minute 10 lie below 0.1 s, 50 below 0.5 s and 59 below 1 s."""
+    vllm = next(row for row in csv.DictReader(io.StringIO(as_csv(told()))) if row["framework"] == "vllm")
+    assert [vllm[f"ttft_p99_seconds_{end}"] for end in ("low", "high", "lower", "upper")] == ["1.0", "2.0"] * 2
+    assert [vllm[f"ttft_p50_seconds_{end}"] for end in ("lower", "upper")] == ["0.1", "0.5"]
+    assert "tokens_per_second_lower" not in vllm
