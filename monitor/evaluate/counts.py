@@ -23,13 +23,13 @@ from alerts.burn import HOUR, MINUTE
 from alerts.slo.spec import Slo
 from monitor.evaluate.blurred import Blurred, blurred
 from monitor.evaluate.members import Group
-from monitor.evaluate.reader import Once, Reader, Scan
+from monitor.evaluate.once import Once
+from monitor.evaluate.reader import Reader
 from monitor.evaluate.tally import Tally, nothing
 from monitor.history.database import ReadError
 from monitor.history.packed import Ints
 from monitor.history.postgres import is_postgres
 from monitor.history.rollup import stale
-from monitor.history.scan import scan
 from monitor.history.tables import Tier
 from monitor.history.trouble import explained
 
@@ -62,13 +62,13 @@ class Counter:
         self._engine = engine
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
-        self._together: tuple[Connection, Scan] | None = None
+        self._together: Once | None = None
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """What is asked for within is read of one moment, and once for all objectives that need it."""
         with self._reading() as connection:
-            self._together = connection, Once()
+            self._together = Once(connection)
             try:
                 yield
             finally:
@@ -83,18 +83,18 @@ class Counter:
 
     def blurred(self, slo: Slo, until: int) -> Blurred:
         """Where servers do not tell what the objective asks. Raises ReadError."""
-        with self._moment() as (connection, read):
-            return blurred(connection, slo, until, read)
+        with self._moment() as once:
+            return blurred(once, slo, until)
 
     def tally(self, slo: Slo, edges: Sequence[int], *, fine: bool = False) -> Tally:
         """From the first edge to the last; no cell reaches over an edge, and with `fine` each is a minute.
 
         An edge is a whole minute. Raises ReadError.
         """
-        with self._moment() as (connection, read):
-            asked = Reader(connection, slo, read)
+        with self._moment() as once:
+            asked = Reader(once, slo)
             since, until = edges[0], edges[-1]
-            due = stale(connection, Tier.HOUR, _hour(since), until)
+            due = stale(once.connection, Tier.HOUR, _hour(since), until)
             kept = self._still_kept(asked, due, until)
             wanted = set(range(_hour(since), until, HOUR))
             cut = {_hour(edge) for edge in edges if edge % HOUR} & wanted
@@ -125,12 +125,12 @@ class Counter:
         kept.at |= dict.fromkeys(hours, self._clock())
 
     @contextmanager
-    def _moment(self) -> Iterator[tuple[Connection, Scan]]:
+    def _moment(self) -> Iterator[Once]:
         if self._together is not None:
             yield self._together
             return
         with self._reading() as connection:
-            yield connection, scan
+            yield Once(connection)
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from alerts.burn import HOUR, MINUTE
 from alerts.slo.spec import Slo
 from exporters.schema import Scope
 from monitor.evaluate import presence
 from monitor.evaluate.indicators import KINDS, Rows, judge_of
-from monitor.evaluate.members import members
+from monitor.evaluate.once import Once
 from monitor.evaluate.plausible import plausible
 from monitor.evaluate.tally import FIELDS, Cells, Tally, cells_of, nothing
 from monitor.history import tables
@@ -23,7 +22,7 @@ from monitor.history.cells import Columns
 from monitor.history.native import bounds
 from monitor.history.packed import Floats, Ints
 from monitor.history.planning import Span
-from monitor.history.scan import kept_since, scan
+from monitor.history.scan import kept_since
 from monitor.history.tables import Tier
 
 Flags = NDArray[np.bool_]
@@ -41,39 +40,14 @@ class _Blurred:
     """By group and cell: hours that may have had an outage."""
 
 
-class Scan(Protocol):
-    """As `monitor.history.scan` reads rows."""
-
-    def __call__(
-        self, connection: Connection, scope: Scope, spans: Iterable[Span], names: Sequence[str], ids: Ints
-    ) -> Columns: ...
-
-
-class Once:
-    """Reads what several objectives ask for once. Of one moment alone."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[object, ...], Columns] = {}
-
-    def __call__(
-        self, connection: Connection, scope: Scope, spans: Iterable[Span], names: Sequence[str], ids: Ints
-    ) -> Columns:
-        spans = tuple(spans)
-        key = scope, spans, tuple(names), ids.tobytes()
-        if key not in self._found:
-            self._found[key] = scan(connection, scope, spans, names, ids)
-        return self._found[key]
-
-
 class Reader:
-    def __init__(self, connection: Connection, slo: Slo, read: Scan = scan) -> None:
+    def __init__(self, once: Once, slo: Slo) -> None:
         self.slo = slo
-        self.members = members(connection, slo)
-        self._connection = connection
-        self._read = read
+        self.members = once.members(slo)
+        self._once = once
         self._judge = judge_of(slo, self.members)
-        self._bounds = bounds(connection)
-        self._minutes_since = kept_since(connection).get(Tier.MINUTE, 0)
+        self._bounds = bounds(once.connection)
+        self._minutes_since = kept_since(once.connection).get(Tier.MINUTE, 0)
 
     def count(self, hours: Sequence[int], by_minutes: Collection[int], until: int) -> Tally:
         """Of these whole hours; the last one ends at `until` if that is within it.
@@ -103,7 +77,7 @@ class Reader:
 
     def _scan(self, scope: Scope, spans: Sequence[Span], ids: Ints) -> Columns:
         names = self._judge.columns if scope is Scope.ENGINE else presence.COLUMNS
-        found = self._read(self._connection, scope, spans, names, ids)
+        found = self._once.rows(scope, spans, names, ids)
         return {name: plausible(column) if column.dtype.kind == "f" else column for name, column in found.items()}
 
     def _blurred(self, engines: Columns, targets: Columns, cells: Cells) -> _Blurred:
@@ -160,7 +134,7 @@ class Reader:
             return []
         c, targets = tables.events.c, self.members.target_ids.tolist()
         wanted = select(c.series_id, c.at).where(c.kind == "restart", c.series_id.in_(targets))
-        found = self._connection.execute(wanted.where(c.at > int(cells.start[0]), c.at <= int(cells.end[-1])))
+        found = self._once.connection.execute(wanted.where(c.at > int(cells.start[0]), c.at <= int(cells.end[-1])))
         return [(targets.index(row.series_id), row.at) for row in found]
 
     def _excluded(self, cells: Cells) -> Floats:
