@@ -12,7 +12,7 @@ from monitor.compare.cells import cell
 from monitor.compare.definitions import definitions
 from monitor.compare.groups import SIDES, Grouped, grouped
 from monitor.compare.matched import alike
-from monitor.compare.model import Band, Cell, Comparison, Group, Left
+from monitor.compare.model import Band, Cell, Comparison, Group, Left, Place
 from monitor.compare.notes import notes
 from monitor.compare.observed import Observed
 from monitor.compare.rows import Flags, Number, Rows
@@ -71,7 +71,7 @@ def compare(seen: Observed, asked: Asked, prices: Prices, imported: Sequence[Cel
         matched=asked.matched,
         currency=prices.currency,
     )
-    return notes(told, seen, groups, _windowed(seen, least))
+    return notes(told, seen, groups, _windowed(seen, least), _lost(steadily, kept, groups.groups))
 
 
 def _silent(rows: Rows) -> Flags:
@@ -127,6 +127,18 @@ def _alike(found: _Sorted, groups: Grouped) -> _Sorted:
     for own in found.parts([np.array(of_group, np.int64)[found.group], found.band]):
         kept[own] = alike(found.rows.of(own), found.group[own])
     return found.of(kept)
+
+
+def _lost(before: _Sorted, after: _Sorted, groups: Sequence[Group]) -> list[Place]:
+    """Where nothing is left to be compared, though there was."""
+    there, left = (
+        {
+            Place.of(groups[group], Band(2**band))
+            for group, band in zip(of.group.tolist(), of.band.tolist(), strict=True)
+        }
+        for of in (before, after)
+    )
+    return sorted(there - left)
 
 
 def _cells(found: _Sorted, groups: Sequence[Group], prices: Prices) -> Iterator[Cell]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from monitor.compare.model import LEAST_MINUTES
 from monitor.compare.rows import MINUTE, Flags, Number, Rows, known
 from monitor.history.packed import Floats, Ints
 
@@ -17,11 +20,13 @@ of single minutes would sort them by chance."""
 
 
 def alike(rows: Rows, group: Ints) -> Flags:
-    """Of rows in one band: those whose prompts and outputs are in the common range of all groups."""
+    """Of rows in one band: those whose prompts and outputs are in the common range of all groups. A group that has too
+    few minutes to be told decides nothing, and one alone is like itself."""
     found = np.ones(len(rows), bool)
-    for column in (Number.PROMPT, Number.GENERATION):
+    told = np.flatnonzero(np.bincount(group, rows.number(Number.MINUTES)) >= LEAST_MINUTES).tolist()
+    for column in (Number.PROMPT, Number.GENERATION) if len(told) > 1 else ():
         means = _means(rows, column)
-        low, high = _common(means, group)
+        low, high = _common([means[group == number] for number in told])
         found &= (means >= low) & (means <= high)
     return found
 
@@ -41,9 +46,9 @@ def _up_to(values: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(values)])
 
 
-def _common(means: Floats, group: Ints) -> tuple[float, float]:
+def _common(groups: Sequence[Floats]) -> tuple[float, float]:
     """Infinite and upside down where a group has no lengths at all."""
-    ranges = [_range(means[group == number]) for number in np.unique(group).tolist()]
+    ranges = [_range(means) for means in groups]
     return max(low for low, _ in ranges), min(high for _, high in ranges)
 
 

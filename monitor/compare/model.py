@@ -95,6 +95,20 @@ class Group:
         return bool(self.tool)
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """What is compared with each other: of one model, type of GPU, role and band."""
+
+    model: str
+    gpu: str
+    role: str
+    band: Band
+
+    @classmethod
+    def of(cls, group: Group, band: Band) -> Place:
+        return cls(group.model, group.gpu, group.role, band)
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """What was measured, and between what the true value lies in 95 of 100 such intervals; None where nothing is

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.compare.groups import Grouped
-from monitor.compare.model import Cell, Comparison, Group, Workload
+from monitor.compare.model import Cell, Comparison, Group, Place, Workload
 from monitor.compare.observed import Observed
 from monitor.compare.windows import DURATIONS
 
@@ -17,15 +17,17 @@ _UNLIKE_SHARES = 0.1
 """So are shares."""
 
 
-def notes(told: Comparison, seen: Observed, groups: Grouped, windows: Mapping[str, int]) -> Comparison:
-    """`windows` are minutes of a window by frontend, where they are more than one."""
+def notes(
+    told: Comparison, seen: Observed, groups: Grouped, windows: Mapping[str, int], lost: Sequence[Place]
+) -> Comparison:
+    """`windows` are minutes of a window by frontend, where they are more than one; `lost` is where no lengths match."""
     found = [
         *_of_time(told, seen),
         *_of_changes(groups, told.split),
         *_of_windows(windows),
         *_of_roles(groups.groups),
         *_of_gpus(groups.groups),
-        *_of_lengths(told, groups),
+        *_of_lengths(lost),
         *_of_workloads(told),
     ]
     return replace(told, notes=tuple(found))
@@ -89,16 +91,19 @@ _TRAITS = (
 
 
 def side_by_side(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Those that are compared with each other: of one model, type of GPU, role and band."""
-    found: defaultdict[tuple[str, str, str, int], list[Cell]] = defaultdict(list)
+    """Those that are compared with each other."""
+    found: defaultdict[Place, list[Cell]] = defaultdict(list)
     for each in cells:
-        found[each.group.model, each.group.gpu, each.group.role, each.band.at_once].append(each)
+        found[Place.of(each.group, each.band)].append(each)
     return list(found.values())
 
 
-def _of_lengths(told: Comparison, groups: Grouped) -> Iterator[str]:
-    if told.matched and groups.groups and told.left.unlike and not told.cells:
-        yield "No minutes of the compared have mean lengths in a common range: their workloads are too unlike."
+def _of_lengths(lost: Sequence[Place]) -> Iterator[str]:
+    for place in lost:
+        yield (
+            f"No minutes of the compared have mean lengths in a common range, {place.model} at about "
+            f"{place.band.at_once}: their workloads are too unlike."
+        )
 
 
 def _of_workloads(told: Comparison) -> Iterator[str]:

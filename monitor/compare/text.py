@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 
 from monitor.compare.model import PERCENTILES, Cell, Comparison, Group, Measure
 from monitor.compare.notes import name_of
-from monitor.compare.words import READING, SHOWN, SIGNS, asked_for, remarks, sections, title, with_interval
+from monitor.compare.words import READING, SHOWN, SIGNS, asked_for, nothing, remarks, sections, title, with_interval
 from monitor.page import quantities
 
 _BRACKETED = (Measure.TOKENS, Measure.TTFT_P99)
@@ -31,7 +31,7 @@ def as_markdown(told: Comparison) -> str:
 def _page(told: Comparison, drawn: Callable[[Sequence[Line]], Iterable[str]], heading: str) -> Iterator[str]:
     yield from (f"{quantities.moment(told.since)} to {quantities.moment(told.until)}", "")
     if not told.cells:
-        yield from ("Nothing to compare: no minute of this time has a server with requests.", "")
+        yield from (nothing(told), "")
     for section in sections(told):
         yield from (heading.format(section.title), "")
         yield from drawn([_head(told.currency), *map(_line, section.cells)])

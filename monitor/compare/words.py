@@ -160,3 +160,14 @@ def too_few(told: Comparison) -> str:
 def remarks(told: Comparison) -> list[str]:
     """All that is to be read beside the numbers."""
     return [each for each in (*told.notes, left_out(told.left), too_few(told)) if each]
+
+
+def nothing(told: Comparison) -> str:
+    """What stands in the place of cells."""
+    if told.split:
+        why = "no server has minutes with requests both before and after"
+    elif told.left.unlike:
+        why = "no minutes have lengths that all have"
+    else:
+        why = "no minute of this time has a server with steady requests"
+    return f"Nothing to compare: {why}."

@@ -24,6 +24,7 @@ from monitor.compare.words import (
     Section,
     asked_for,
     interval,
+    nothing,
     remarks,
     sections,
     title,
@@ -116,6 +117,8 @@ class View:
     since: int
     until: int
     sections: tuple[Shown, ...]
+    nothing: str
+    """What stands in their place."""
     remarks: tuple[str, ...]
     definitions: tuple[Definition, ...]
     heads: tuple[str, ...]
@@ -173,7 +176,8 @@ class ComparePage:
         )
         heads = tuple(title(measure, told.currency) for measure in SHOWN)
         reference = SETTING if with_reference else ""
-        return View(told.since, told.until, shown, tuple(remarks(told)), told.definitions, heads, reference)
+        said = tuple(remarks(told))
+        return View(told.since, told.until, shown, nothing(told), said, told.definitions, heads, reference)
 
     def _drawings(self, section: Section, *, with_reference: bool) -> tuple[Drawing, ...]:
         drawn = (chart_of(section, axis, with_reference=with_reference) for axis in (TOKENS, FIRST_TOKENS))

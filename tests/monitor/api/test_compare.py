@@ -92,7 +92,11 @@ async def test_a_moment_splits_all_servers(client: httpx.AsyncClient) -> None:
 async def test_definitions_that_differ_are_told(client: httpx.AsyncClient) -> None:
     told = await asked(client, model="llama")
     assert "llm_time_to_first_token_seconds" in {each["metric"] for each in told["definitions"]}
-    assert (await asked(client, model="qwen"))["cells"] == []
+
+
+async def test_a_model_that_nobody_serves_is_refused_with_those_that_are(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/api/v1/compare", params={"model": "qwen"})
+    assert (answer.status_code, answer.json()["parameter"], answer.json()["allowed"]) == (400, "model", ["llama"])
 
 
 async def test_csv_and_markdown_say_the_same(client: httpx.AsyncClient) -> None:

@@ -328,6 +328,29 @@ def test_workloads_without_a_common_length_leave_nothing_to_compare() -> None:
     assert any("too unlike" in note for note in found.notes)
 
 
+def test_a_few_minutes_of_another_workload_do_not_decide_what_matches() -> None:
+    few = Life(hour(prompt=90_000.0)[:9], "lmdeploy", frontend="lmdeploy", server="s3")
+    found = told(
+        Life(hour()), Life(hour(), "sglang", frontend="sglang", server="s2"), few, asked=replace(ASKED, matched=True)
+    )
+    assert {cell.group.framework: cell.minutes for cell in found.told} == {"vllm": 60, "sglang": 60}
+
+
+def test_who_is_alone_is_like_itself() -> None:
+    varied = [Minute(n, prompt=30_000.0 if n % 20 else 90_000.0) for n in range(60)]
+    assert only(told(Life(varied), asked=replace(ASKED, matched=True))).minutes == 60
+
+
+def test_where_no_lengths_match_is_said_whatever_else_is_compared() -> None:
+    unlike = Life(hour(prompt=90_000.0), "sglang", frontend="sglang", server="s2")
+    found = told(Life(hour()), unlike, Life(hour(), model="qwen", server="s3"), asked=replace(ASKED, matched=True))
+    assert [cell.group.model for cell in found.cells] == ["qwen"]
+    assert [note for note in found.notes if "too unlike" in note] == [
+        "No minutes of the compared have mean lengths in a common range, llama at about 16: their workloads are too "
+        "unlike."
+    ]
+
+
 def test_unlike_workloads_are_told() -> None:
     found = told(Life(hour(prompt=60_000.0)), Life(hour(), "sglang", frontend="sglang", server="s2"))
     assert "Workloads differ, llama at about 16: prompt tokens: sglang 500, vllm 1,000." in found.notes

@@ -100,3 +100,11 @@ def test_csv_has_the_bounds_of_percentiles() -> None:
     assert [vllm[f"ttft_p99_seconds_{end}"] for end in ("low", "high", "lower", "upper")] == ["1.0", "2.0"] * 2
     assert [vllm[f"ttft_p50_seconds_{end}"] for end in ("lower", "upper")] == ["0.1", "0.5"]
     assert "tokens_per_second_lower" not in vllm
+
+
+def test_an_empty_comparison_says_why_it_is_empty() -> None:
+    seen = observed(Life(hour()))
+    assert "minutes with requests both before and after" in as_table(
+        compare(seen, replace(ASKED, split="version"), PRICES)
+    )
+    assert "no minute of this time has a server with steady" in as_table(compare(observed(), ASKED, PRICES))

@@ -107,7 +107,15 @@ async def test_what_cannot_be_asked_is_said_on_the_page(client: httpx.AsyncClien
 
 
 async def test_where_nothing_ran_there_is_nothing_to_compare(client: httpx.AsyncClient) -> None:
-    assert "Nothing to compare" in (await client.get("/compare", params={"model": "none"})).text
+    assert "no minute of this time" in (await client.get("/compare", params={"since": "3d", "until": "2d"})).text
+    split = await client.get("/compare", params={"split": "version"})
+    assert "Nothing to compare: no server has minutes with requests both before and after." in split.text
+
+
+async def test_a_model_that_nobody_serves_is_refused_with_those_that_are(client: httpx.AsyncClient) -> None:
+    page = await client.get("/compare", params={"model": "none"})
+    assert page.status_code == 400
+    assert "is no model of this history. Allowed: llama" in page.text
 
 
 async def test_what_has_too_few_minutes_is_folded_away_below_what_is_told(
