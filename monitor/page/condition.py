@@ -56,10 +56,6 @@ def trouble(row: ServerRow) -> int:
     return 2 if "error" in severities else 3 if "warning" in severities else 4
 
 
-def in_trouble_first(rows: Sequence[ServerRow]) -> list[ServerRow]:
-    return sorted(rows, key=lambda row: (trouble(row), row.node, row.server))
-
-
 @dataclass(frozen=True, slots=True)
 class Summary:
     servers: int

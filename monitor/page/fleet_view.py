@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from urllib.parse import quote
 
 from monitor.fleet import ServerRow
+from monitor.page.alert_view import Firing
 from monitor.page.condition import (
     Condition,
     Summary,
     condition,
-    in_trouble_first,
     last_answer,
     summary,
     title,
+    trouble,
     worst_first,
 )
 from monitor.page.figures import Figures, figures
@@ -23,6 +25,10 @@ from monitor.remarks import FindingOut
 
 _FRAMEWORKS = {"vllm": "vLLM", "sglang": "SGLang", "lmdeploy": "LMDeploy", "tensorrt_llm": "TensorRT-LLM"}
 KV_NEARLY_FULL = 0.9
+_LOOKS = {"error": "bad", "warning": "warning"}
+"""Of findings, the worst first."""
+_RANKS = {"bad": 2, "warning": 3}
+"""Of alerts, among what `trouble` tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +45,23 @@ class ServerLine:
     problems: tuple[FindingOut, ...]
     """Worst first."""
     notes: tuple[FindingOut, ...]
+    firing: tuple[Firing, ...] = ()
+    """Pages first."""
 
     @property
     def look(self) -> str:
         """Of the row's edge: how bad the worst is that is said of the server."""
         if self.condition.look in ("bad", "warning"):
             return self.condition.look
-        worst = self.problems[0].severity if self.problems else ""
-        return {"error": "bad", "warning": "warning"}.get(worst, self.condition.look)
+        looks = {alert.condition.look for alert in self.firing}
+        looks |= {_LOOKS[problem.severity] for problem in self.problems}
+        return next((look for look in _LOOKS.values() if look in looks), self.condition.look)
+
+    @property
+    def rank(self) -> int:
+        """The worst first: down, without metrics, with an error or a page, with a warning or a ticket, well."""
+        own = trouble(self.row)
+        return min(own, _RANKS[self.look]) if self.firing else own
 
     @property
     def kv_nearly_full(self) -> bool:
@@ -62,17 +77,24 @@ class FleetView:
     """Sources of data that no live server gave: replay, simulated."""
 
 
-def fleet_view(rows: Sequence[ServerRow], trends: Trends, now: float) -> FleetView:
+def fleet_view(
+    rows: Sequence[ServerRow],
+    trends: Trends,
+    now: float,
+    firing: Mapping[tuple[str, str], tuple[Firing, ...]] = MappingProxyType({}),
+) -> FleetView:
+    """`firing` are alerts by node and server."""
     told = summary(rows)
+    lines = (server_line(row, trends, now, firing.get((row.node, row.server), ())) for row in rows)
     return FleetView(
         title=title(told),
         summary=told,
-        lines=tuple(server_line(row, trends, now) for row in in_trouble_first(rows)),
+        lines=tuple(sorted(lines, key=lambda line: (line.rank, line.row.node, line.row.server))),
         unreal=tuple(sorted({row.simulated for row in rows if row.simulated})),
     )
 
 
-def server_line(row: ServerRow, trends: Trends, now: float) -> ServerLine:
+def server_line(row: ServerRow, trends: Trends, now: float, firing: tuple[Firing, ...] = ()) -> ServerLine:
     findings = worst_first(row.findings)
     share = row.kv_utilization if row.kv_utilization_max is None else row.kv_utilization_max
     return ServerLine(
@@ -86,6 +108,7 @@ def server_line(row: ServerRow, trends: Trends, now: float) -> ServerLine:
         trends=trends.of(row.node, row.server, now),
         problems=tuple(f for f in findings if f.severity != "info"),
         notes=tuple(f for f in findings if f.severity == "info"),
+        firing=firing,
     )
 
 

@@ -119,7 +119,7 @@ class Page:
         return self.render(
             template,
             standing=standing,
-            view=fleet_view(rows, self.trends, now),
+            view=fleet_view(rows, self.trends, now, {} if standing is None else standing.at),
             gpus=gpu_view(self.fleet.gpus.hosts(now), self.fleet.gpus.rows(now), rows),
             now=now,
             looked_for=self.looked_for,

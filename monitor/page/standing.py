@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from alerts.budget import State
@@ -17,6 +18,9 @@ _TROUBLE = (State.EXHAUSTED, State.BURNING)
 _WHERE = ("slo", "server", "node", "gpu", "model")
 """Labels that say where it is; the others stand on the page that a line leads to."""
 _MOST_LABELS = 4
+
+Place = tuple[str, str]
+"""Node and server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Standing:
     more_firing: int
     troubled: tuple[Troubled, ...]
     more_troubled: int
+    at: Mapping[Place, tuple[Firing, ...]]
+    """Alerts that name a server, pages first."""
     unknown: int
     """Groups of objectives of which nothing can be said."""
     is_watched: bool
@@ -59,9 +65,19 @@ def standing(alerts: AlertView, told: Told) -> Standing:
         more_firing=len(alerts.loud[_MOST:]),
         troubled=tuple(Troubled(status.slo.name, card(status)) for status in troubled[:_MOST]),
         more_troubled=len(troubled[_MOST:]),
+        at=_at_servers(alerts.loud),
         unknown=sum(status.state is State.UNKNOWN for status in told.statuses),
         is_watched=alerts.is_watched,
     )
+
+
+def _at_servers(firing: Iterable[Firing]) -> Mapping[Place, tuple[Firing, ...]]:
+    found: defaultdict[Place, list[Firing]] = defaultdict(list)
+    for alert in firing:
+        for labels in (line.labels for line in alert.lines):
+            if "node" in labels and "server" in labels:
+                found[labels["node"], labels["server"]].append(alert)
+    return {place: tuple({alert.name: alert for alert in those}.values()) for place, those in found.items()}
 
 
 def _where(labels: Mapping[str, str]) -> dict[str, str]:

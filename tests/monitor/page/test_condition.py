@@ -4,7 +4,6 @@ import pytest
 
 from monitor.page.condition import (
     condition,
-    in_trouble_first,
     last_answer,
     summary,
     title,
@@ -39,25 +38,6 @@ def test_a_server_is_described_in_one_word(facts: dict[str, Any], word: str) -> 
 def test_conditions_that_look_alike_have_their_own_icon() -> None:
     rows = [row(up=False), row(available=False), *(row(state=s) for s in ("awake", "sleeping", "starting", "draining"))]
     assert len({condition(r).icon for r in rows}) == len(rows)
-
-
-def test_trouble_comes_first_and_equals_are_sorted_by_name() -> None:
-    rows = [
-        row("z-fine", findings=[found("info")]),
-        row("a-fine"),
-        row("warned", findings=[found("warning")]),
-        row("failing", findings=[found("warning"), found("error")]),
-        row("no-metrics", available=False),
-        row("down", up=False, available=False),
-    ]
-    assert [r.server for r in in_trouble_first(rows)] == [
-        "down",
-        "no-metrics",
-        "failing",
-        "warned",
-        "a-fine",
-        "z-fine",
-    ]
 
 
 def test_findings_are_shown_worst_first_and_else_in_order() -> None:

@@ -1,7 +1,11 @@
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from monitor.fleet import ServerRow
+from monitor.page.alert_view import Firing
+from monitor.page.condition import Condition
 from monitor.page.fleet_view import ServerLine, fleet_view, server_path
 from monitor.page.trends import Trends
 from monitor.remarks import FindingOut
@@ -9,13 +13,51 @@ from tests.monitor.page.fleet_data import NOW, Past
 from tests.monitor.page.rows import row
 
 
+def found(severity: str) -> FindingOut:
+    return FindingOut(reason=severity, severity=severity, message="", remedy="", detail="")
+
+
 def line(**facts: Any) -> ServerLine:
     [only] = fleet_view([row(**facts)], Trends(Past()), NOW).lines
     return only
 
 
-def found(severity: str) -> FindingOut:
-    return FindingOut(reason=severity, severity=severity, message="", remedy="", detail="")
+def order(rows: Sequence[ServerRow], firing: Mapping[tuple[str, str], tuple[Firing, ...]] | None = None) -> list[str]:
+    return [line.row.server for line in fleet_view(rows, Trends(Past()), NOW, firing or {}).lines]
+
+
+def fires(name: str, look: str) -> Firing:
+    return Firing(name, Condition("page", "cross", look), "", None, ())
+
+
+def test_trouble_comes_first_and_equals_are_sorted_by_name() -> None:
+    rows = [
+        row("z-fine", findings=[found("info")]),
+        row("a-fine"),
+        row("warned", findings=[found("warning")]),
+        row("failing", findings=[found("warning"), found("error")]),
+        row("no-metrics", available=False),
+        row("down", up=False, available=False),
+    ]
+    assert order(rows) == [
+        "down",
+        "no-metrics",
+        "failing",
+        "warned",
+        "a-fine",
+        "z-fine",
+    ]
+
+
+def test_a_server_at_which_an_alert_fires_is_in_trouble_whatever_it_says_of_itself() -> None:
+    rows = [row(name) for name in ("calm", "stuck", "slow")]
+    rows += [row("down", up=False, available=False), row("warned", findings=[found("warning")])]
+    place = {r.server: (r.node, r.server) for r in rows}
+    page, ticket = fires("ServerStuck", "bad"), fires("QueueGrowing", "warning")
+    firing = {place["stuck"]: (page, ticket), place["slow"]: (ticket,), place["down"]: (page,)}
+    assert order(rows, firing) == ["down", "stuck", "slow", "warned", "calm"]
+    stuck = next(line for line in fleet_view(rows, Trends(Past()), NOW, firing).lines if line.row.server == "stuck")
+    assert (stuck.condition.word, stuck.look) == ("up", "bad")
 
 
 def test_the_bar_is_the_fullest_engines_since_that_one_preempts() -> None:

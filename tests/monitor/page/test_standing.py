@@ -21,6 +21,7 @@ from monitor.history.ask import History
 from tests.monitor.alert_history.told import alert, notification
 from tests.monitor.evaluate.minutes import START
 from tests.monitor.evaluate.worlds import World
+from tests.monitor.page.fleet_data import FLEET, NOW, fleet_of
 from tests.monitor.page.test_routes import Elements, seen
 
 
@@ -76,6 +77,27 @@ async def test_labels_that_say_where_it_is_come_first(world: World, client: http
     assert (await told(client))[:2] == [
         "page KvFull server=a node=n1 for 60 s", "page Other instance=i job=j for 60 s",
     ]  # fmt: skip
+
+
+async def test_an_alert_stands_at_the_server_that_it_names(world: World) -> None:
+    """Which may say of itself that all is well; what names no server stands above them alone."""
+    world.serve(2)
+    fleet = fleet_of(replace(FLEET[0], node="n1", server="a"), replace(FLEET[0], node="n1", server="b"))
+    of = [
+        {"alertname": "ServerStuck", "severity": "page", "node": "n1", "server": "b", "engine": engine}
+        for engine in ("0", "1")
+    ]
+    other = {"alertname": "Other", "severity": "page", "model": "m"}
+    store = AlertStore(world.database)
+    store.tell(notification(*(alert(world.now - 60, labels=each) for each in (*of, other))), world.now)
+    alerts = AlertHistory(store, access=AlertmanagerSection(), clock=lambda: world.now)
+    app = create_app(fleet, History(world.database), alerts=alerts, watch=world.watch, clock=lambda: NOW)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
+        text = (await client.get("/")).text
+    b, a = re.findall(r"<tbody.*?</tbody>", text, re.DOTALL)
+    assert seen(b).startswith("b on n1")
+    assert re.findall(r'class="fires bad"[^>]* href="([^"]*)"', b) == ["/alerts#alert-ServerStuck"]
+    assert "fires" not in a
 
 
 async def test_an_objective_in_trouble_tells_what_is_left(world: World, client: httpx.AsyncClient) -> None:
