@@ -137,6 +137,7 @@ def workload(rows: Rows) -> Workload:
         _mean(rows, Number.GENERATION, Number.FINISHED),
         _mean(rows, Number.HIT, Number.QUERIED),
         _mean(rows, Number.ABORTED, Number.FINISHED),
+        _mean(rows, Number.GPU_SECONDS, Number.SECONDS),
     )
 
 

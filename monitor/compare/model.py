@@ -127,12 +127,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What was asked for: means over requests and shares. None is not known."""
+    """What was asked for, and of how much: means over requests, shares, and GPUs of a server, on average. None is not
+    known."""
 
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
     hit_ratio: float | None = None
     abort_ratio: float | None = None
+    gpus: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

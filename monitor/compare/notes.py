@@ -15,6 +15,8 @@ _UNLIKE_BY = 1.25
 """Mean lengths that differ by more are told."""
 _UNLIKE_SHARES = 0.1
 """So are shares."""
+_MIXED_BY = 0.02
+"""Of a GPU: so much is for want of digits."""
 
 
 def notes(
@@ -29,6 +31,7 @@ def notes(
         *_of_gpus(groups.groups),
         *_of_lengths(lost),
         *_of_workloads(told),
+        *_of_sizes(told),
     ]
     return replace(told, notes=tuple(found))
 
@@ -87,6 +90,7 @@ _TRAITS = (
     _Trait("output tokens", lambda w: w.generation_tokens, is_share=False),
     _Trait("prefix hits", lambda w: w.hit_ratio, is_share=True),
     _Trait("aborted requests", lambda w: w.abort_ratio, is_share=True),
+    _Trait("GPUs of a server", lambda w: w.gpus, is_share=False),
 )
 
 
@@ -116,10 +120,18 @@ def _of_workloads(told: Comparison) -> Iterator[str]:
                 yield f"Workloads differ, {where}: {trait.name}: {names}."
 
 
+def _of_sizes(told: Comparison) -> Iterator[str]:
+    for each in told.told:
+        gpus = each.workload.gpus
+        if gpus is not None and abs(gpus - round(gpus)) > _MIXED_BY:
+            what = f"{each.group.model} at about {each.band.at_once}: {name_of(each.group)}"
+            yield f"Servers of different sizes are taken together, {what}: {gpus:.2g} GPUs on average."
+
+
 def _is_unlike(trait: _Trait, values: Sequence[float]) -> bool:
     low, high = min(values), max(values)
     return high - low > _UNLIKE_SHARES if trait.is_share else high > _UNLIKE_BY * low
 
 
 def _said(trait: _Trait, value: float) -> str:
-    return f"{value * 100:.0f} %" if trait.is_share else f"{value:,.0f}"
+    return f"{value * 100:.0f} %" if trait.is_share else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

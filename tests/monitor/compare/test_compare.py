@@ -356,6 +356,16 @@ def test_unlike_workloads_are_told() -> None:
     assert "Workloads differ, llama at about 16: prompt tokens: sglang 500, vllm 1,000." in found.notes
 
 
+def test_servers_of_other_sizes_are_told() -> None:
+    large = Life(hour(gpus=4.0), "sglang", frontend="sglang", server="s2")
+    found = told(Life(hour()), large)
+    assert value(found.cells[0], Measure.TOKENS_PER_GPU) == pytest.approx(750 / 4)
+    assert "Workloads differ, llama at about 16: GPUs of a server: sglang 4, vllm 1." in found.notes
+    mixed = told(Life(hour()), Life(hour(gpus=4.0), server="s2"))
+    assert value(only(mixed), Measure.TOKENS_PER_GPU) == pytest.approx(1500 / 5)
+    assert "Servers of different sizes are taken together, llama at about 16: vllm: 2.5 GPUs on average." in mixed.notes
+
+
 def test_definitions_are_those_that_differ_between_the_compared() -> None:
     alone = told(Life(hour()))
     both = told(Life(hour()), Life(hour(), "lmdeploy", frontend="lmdeploy", server="s2"))
