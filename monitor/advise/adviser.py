@@ -22,6 +22,7 @@ from monitor.compare.asked import Asked, Prices
 from monitor.compare.compare import compare
 from monitor.compare.model import Comparison
 from monitor.compare.read import observed, simulated
+from monitor.evaluate.once import Once
 from monitor.evaluate.reader import Reader
 from monitor.evaluate.tally import FIELDS, Tally
 from monitor.fleet import Fleet
@@ -141,7 +142,7 @@ class Adviser:
             fine = set(hours)
             if world.until - world.since > _BY_MINUTES_SECONDS:
                 fine &= {*stale(connection, Tier.HOUR, hours.start, world.until), hours[0], hours[-1]}
-            told = Reader(connection, slo).count(list(hours), fine, world.until)
+            told = Reader(Once(connection), slo).count(list(hours), fine, world.until)
         return told.where((told.cells.start >= world.since) & (told.cells.end <= world.until))
 
 
