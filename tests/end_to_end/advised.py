@@ -26,6 +26,8 @@ from monitor.sources.in_process import InProcess
 HOUR, MINUTE = 3600, 60
 START = 1_796_122_800.0
 """11:00 UTC: a whole hour, so that steps of an hour begin with it."""
+EVERY = 60.0
+"""Seconds between two readings."""
 NODE = "sim-1"
 
 
@@ -81,9 +83,8 @@ def lived(
     orders: Sequence[Mapping[str, object]] = (),
     slos: Sequence[Slo] = (),
     looks: Sequence[float] = (),
-    every: float = 60.0,
 ) -> Iterator[Lived]:
-    """`orders` are faults; at `looks` the adviser is asked meanwhile; `every` so many seconds the fleet is read."""
+    """`orders` are faults; at `looks` the adviser is asked meanwhile."""
     gpus = {NODE: 1 + max(number for spec in specs for number in spec.gpus)}
     fleet = Fleet(specs, services, gpus, seed=5, start=START)
     fleet.order(list(orders), START)
@@ -91,21 +92,21 @@ def lived(
     upgrade(engine)
     made = Lived(fleet, History(engine), Seen(), slos, {})
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(START)) as runner:
-        runner.run(_live(made, Store(engine), seconds, looks, every))
+        runner.run(_live(made, Store(engine), seconds, looks))
     yield made
     engine.dispose()
 
 
-async def _live(made: Lived, store: Store, seconds: float, looks: Sequence[float], every: float) -> None:
+async def _live(made: Lived, store: Store, seconds: float, looks: Sequence[float]) -> None:
     """Minutes are written once they are over, a little later."""
-    loop, late = asyncio.get_running_loop(), 2 * every
-    (sidecar,) = sidecars_in(loop, made.fleet, every)
+    loop, late = asyncio.get_running_loop(), 2 * EVERY
+    (sidecar,) = sidecars_in(loop, made.fleet, EVERY)
     source = InProcess(sidecar)
-    recorder = Recorder([source], made.seen, store, interval=every, clock=loop.time)
+    recorder = Recorder([source], made.seen, store, interval=EVERY, clock=loop.time)
     while (passed := loop.time() - START) < seconds + late:
         await recorder.observe(source)
         for look in looks:
             if look not in made.meanwhile and passed >= look + late:
                 made.meanwhile[look] = made.advice(0, look, now=passed)
-        await asyncio.sleep(every - loop.time() % every)
+        await asyncio.sleep(EVERY - loop.time() % EVERY)
     await sidecar.aclose()
