@@ -95,6 +95,19 @@ def test_the_form_asks_another_question_without_a_script(browser: Browser, url: 
     page.close()
 
 
+def test_an_address_that_is_opened_again_asks_the_same(page: Page, url: str) -> None:
+    """As it does for whoever gets it sent: the whole question is in the address, and the form shows it."""
+    page.goto(url + MONTH + "&where=node%3Dgpu-1&q=0.5")
+    chosen = {"Metric": TTFT, "By": "node,server", "Percentile": "0.5", "Only where": "node=gpu-1", "Step": "1d"}
+    for _ in range(2):
+        for label, value in chosen.items():
+            assert page.get_by_label(label, exact=True).input_value() == value
+        assert page.get_by_label("Until").input_value() == str(months.UNTIL)
+        with page.expect_navigation():
+            page.get_by_role("button", name="Show").click()
+        page.reload()
+
+
 @pytest.mark.parametrize("width", [375, 1280, 3840])
 def test_the_page_is_as_wide_as_the_window_and_no_wider(page: Page, url: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})

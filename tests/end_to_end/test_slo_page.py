@@ -233,6 +233,25 @@ def test_state_is_told_by_icon_word_and_colour(worlds: Worlds, tab: Tab) -> None
     assert len({icon for icon, _ in seen.values()}) == len({colour for _, colour in seen.values()}) == 3
 
 
+FOCUSED = """() => {
+    const e = document.activeElement, style = getComputedStyle(e);
+    const shown = e.tagName === "BODY" || (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0);
+    return [e.tagName, e.getAttribute("href") ?? "", shown];
+}"""
+
+
+@pytest.mark.parametrize("path", ["/", "/slos", "/alerts", "/history", "/compare", "/advice", "/runbooks/GpuLost"])
+def test_tab_reaches_every_view_from_every_view_and_shows_where_it_is(worlds: Worlds, tab: Tab, path: str) -> None:
+    page = tab.open(worlds["full"].url + path)
+    reached: list[tuple[str, str, bool]] = []
+    while not reached or (reached[-1][0] != "BODY" and len(reached) < 60):
+        page.keyboard.press("Tab")
+        reached.append(tuple(page.evaluate(FOCUSED)))
+    assert [each for each in reached if not each[2]] == []
+    links = {href for _, href, _ in reached}
+    assert {"#main", "/", "/slos", "/alerts", "/history", "/compare", "/advice", "/docs"} <= links
+
+
 def test_hostile_names_are_shown_as_they_are(worlds: Worlds, tab: Tab) -> None:
     page = tab.open(f"{worlds['hostile'].url}/alerts")
     expect(page.get_by_role("heading", level=3)).to_contain_text(HOSTILE)
