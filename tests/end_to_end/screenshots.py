@@ -35,12 +35,16 @@ OF_ADVICE: Pictures = {"advice.png": ("/advice?since=2h", "light", (1280, 1160))
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as state, chromium() as browser:
+    with (
+        tempfile.TemporaryDirectory() as state,
+        lived(Path(state), OF_COMPARED_MINUTES) as seen,  # runs a loop of its own, as the browser does
+        chromium() as browser,
+    ):
         with monitoring(*SHOWN) as monitor:
             take(browser, monitor.url, OF_FLEET, folder)
         with judged(Path(state), minutes=WEEK) as monitor_of_judged:
             take(browser, monitor_of_judged.url, OF_JUDGED, folder)
-        with lived(Path(state), OF_COMPARED_MINUTES) as seen, comparing(seen) as url:
+        with comparing(seen) as url:
             take(browser, url, OF_COMPARED, folder)
         with shown(Path(state) / "advice", WORLDS["full"]) as url_of_advice:
             take(browser, url_of_advice, OF_ADVICE, folder)
