@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from alerts import promql
 from alerts.rules import rises
 from alerts.rules.model import Recording
 from alerts.rules.scope import Scope
+from exporters.tables import FRONTENDS
 
 _FINISHED, _REJECTED, _UNFINISHED = (
     "llm_requests_finished_total", "llm_requests_rejected_total", "llm_requests_unfinished",
 )  # fmt: skip
 GOOD, BAD, UNKNOWN = ("stop", "length"), ("error",), ("unknown",)
 """Reasons; `abort` is on neither side: the client went away."""
+SUCCESSES_ALONE: Mapping[str, str] = {"trtllm_serve": r"(0|1\.[0-2])\..*"}
+"""Frontends whose releases of these versions (a regular expression) count no request that fails."""
 
 
 def availability_rules(scope: Scope) -> list[Recording]:
     rejected = _ended(scope, _REJECTED)
-    known = [_finished(scope, *GOOD, *BAD), rejected]
-    bad = _added(scope, [_finished(scope, *BAD), rejected])
-    unknown = [_finished(scope, *UNKNOWN), _vanished(scope)]
+    known = [_told(scope, _finished(scope, *GOOD, *BAD)), rejected]
+    bad = _added(scope, [_told(scope, _finished(scope, *BAD)), rejected])
+    unknown = [_finished(scope, *UNKNOWN), _vanished(scope), *_of_successes_alone(scope)]
     unknown_rule = scope.counted("unknown", _added(scope, unknown))
     if scope.slo.unknown == "exclude":
         total = scope.counted("total", _added(scope, known))
@@ -33,6 +38,32 @@ def availability_rules(scope: Scope) -> list[Recording]:
 
 def _finished(scope: Scope, *reasons: str) -> str:
     return _ended(scope, _FINISHED, promql.one_of("reason", reasons))
+
+
+def _told(scope: Scope, finished: str) -> str:
+    """Without servers that count no failures: that all of theirs went well is not known."""
+    untelling = _untelling(scope)
+    return promql.binary(finished, "unless", untelling, on=scope.replica) if untelling else finished
+
+
+def _of_successes_alone(scope: Scope) -> Iterator[str]:
+    """What such servers count, whatever it is said to be."""
+    if untelling := _untelling(scope):
+        frameworks = {FRONTENDS[name].framework for name in SUCCESSES_ALONE}
+        matchers = promql.one_of("reason", (*GOOD, *BAD)), promql.one_of("framework", frameworks)
+        yield promql.binary(_ended(scope, _FINISHED, *matchers), "and", untelling, on=scope.replica)
+
+
+def _untelling(scope: Scope) -> str:
+    """Empty where the objective is about none of their frameworks."""
+    allowed = scope.slo.select.get("framework")
+    old = {n: v for n, v in SUCCESSES_ALONE.items() if allowed is None or FRONTENDS[n].framework in allowed}
+    infos = [
+        scope.metric("llm_server_info", promql.equals("frontend", name), promql.matching("version", versions))
+        for name, versions in old.items()
+    ]
+    parts = [promql.call("last_over_time", scope.samples(info)) for info in infos]
+    return promql.aggregate("group", scope.replica, promql.first_of(*parts)) if parts else ""
 
 
 def _ended(scope: Scope, name: str, *more: promql.Matcher) -> str:

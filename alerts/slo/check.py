@@ -8,6 +8,7 @@ from math import inf
 
 from alerts.burn import duration
 from alerts.promql import number
+from alerts.rules.availability import SUCCESSES_ALONE
 from alerts.slo import sticking
 from alerts.slo.outcomes import untold
 from alerts.slo.spec import LatencyBelow, Slo, Specs
@@ -93,6 +94,10 @@ def _untold(slo: Slo, seen: Seen | None) -> Iterator[str]:
         all_bad = "bad, so that it always burns" if not goes_well else "bad"
         then = all_bad if slo.unknown == "bad" else "left out, and only minutes without any server are bad"
         yield f"{name}: {what}: they are unknown and {then}"
+    for name in SUCCESSES_ALONE:
+        if FRONTENDS[name].framework in _frameworks(slo, seen):
+            then = "bad" if slo.unknown == "bad" else "left out"
+            yield f"{name}: old releases count no request that fails: all of theirs are unknown and {then}"
 
 
 def _blurred(slo: Slo, latency: LatencyBelow, seen: Seen | None) -> Iterator[str]:

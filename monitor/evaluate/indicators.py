@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from alerts.burn import HOUR, MINUTE, SLICE
-from alerts.rules.availability import BAD, GOOD, UNKNOWN
+from alerts.rules.availability import BAD, GOOD, SUCCESSES_ALONE, UNKNOWN
 from alerts.rules.latency import QUEUED_BEFORE_THE_CLOCK
 from alerts.slo import sticking
 from alerts.slo.spec import LatencyBelow, Slo, TimeSlices
@@ -95,7 +95,7 @@ def judge_of(slo: Slo, members: Members) -> Judge:
     indicator = slo.indicator
     if indicator.latency:
         return Latency(indicator.latency)
-    return Slices(indicator.slices, members) if indicator.slices else Available()
+    return Slices(indicator.slices, members) if indicator.slices else Available(members)
 
 
 class Latency(Judge):
@@ -163,18 +163,28 @@ class Available(Judge):
     )  # fmt: skip
     lead_seconds = SLICE
 
+    def __init__(self, members: Members) -> None:
+        self._untelling = np.zeros(len(members.engine_ids), bool)
+        """Engines that count successes alone."""
+        for frontend, versions in SUCCESSES_ALONE.items():
+            self._untelling |= members.of_releases(frontend, versions)
+
     def blurred(self, rows: Rows) -> Flags:
         """Hours with a restart: what was unfinished before did not finish."""
         return self._restarted(rows) & ~np.isnan(rows.columns[_UNFINISHED]) & rows.is_hour
 
     def count(self, rows: Rows) -> Floats:
-        good, bad, unknown = (
-            sum((rows.sums(counted(rows.columns[f"requests_finished_{r}"])) for r in of), np.zeros(rows.keys))
-            for of in (GOOD, BAD, UNKNOWN)
-        )
+        untelling = self._untelling[rows.columns["series"]]
+        good, bad = (self._finished(rows, of, ~untelling) for of in (GOOD, BAD))
+        unknown = self._finished(rows, UNKNOWN, np.ones(len(untelling), bool))
+        unknown += self._finished(rows, (*GOOD, *BAD), untelling)
         bad += rows.sums(counted(np.array([_added(text) for text in rows.columns[_REJECTED]], np.float64)))
         unknown += rows.sums(self._vanished(rows))
         return np.array([good, bad, unknown, bad])
+
+    def _finished(self, rows: Rows, reasons: Sequence[str], of: Flags) -> Floats:
+        counts = (counted(rows.columns[f"requests_finished_{reason}"]) for reason in reasons)
+        return sum((rows.sums(np.where(of, each, np.nan)) for each in counts), np.zeros(rows.keys))
 
     def _vanished(self, rows: Rows) -> Floats:
         """More unfinished than in the row before; NaN where that is not known."""

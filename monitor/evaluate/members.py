@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ class Members:
     engine_framework: tuple[str, ...]
     engine_frontend: tuple[str, ...]
     """As `llm_server_info` says it."""
+    engine_version: tuple[str, ...]
     engine_replica: Ints
     """The same number for engines of one server that differ in theirs alone."""
     engine_seen: Floats
@@ -48,7 +50,15 @@ class Members:
 
     def of_frontends(self, frontends: Collection[str]) -> NDArray[np.bool_]:
         """Engines that are of a replica of one of these: some say nothing of themselves."""
-        of = [n for n, frontend in zip(self.engine_replica, self.engine_frontend, strict=True) if frontend in frontends]
+        return self._of_replicas(frontend in frontends for frontend in self.engine_frontend)
+
+    def of_releases(self, frontend: str, versions: str) -> NDArray[np.bool_]:
+        """The same of a frontend in versions that this regular expression matches as a whole."""
+        of = zip(self.engine_frontend, self.engine_version, strict=True)
+        return self._of_replicas(f == frontend and re.fullmatch(versions, v) is not None for f, v in of)
+
+    def _of_replicas(self, found: Iterable[bool]) -> NDArray[np.bool_]:
+        of = [n for n, is_it in zip(self.engine_replica, found, strict=True) if is_it]
         return np.isin(self.engine_replica, of)
 
 
@@ -69,6 +79,7 @@ def members(connection: Connection, slo: Slo) -> Members:
         np.array([places.index(_place(row)) for row, _ in labelled], np.int64),
         tuple(row["framework"] or "" for row, _ in labelled),
         tuple(row["info"].get("frontend", "") for row, _ in labelled),
+        tuple(row["info"].get("version", "") for row, _ in labelled),
         np.array([replicas.index(_replica(row)) for row, _ in labelled], np.int64),
         np.array([_seen(row) for row, _ in labelled], np.float64).reshape(-1, 2),
         np.array([targets[place] for place in places], np.int64),

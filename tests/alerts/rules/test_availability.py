@@ -232,3 +232,19 @@ def test_nothing_counts_while_maintenance_lasts(tmp_path: Path) -> None:
     window = "[{start: 1970-01-01T01:00:00Z, end: 1970-01-01T02:00:00Z}]"
     series = requests((60, 0), (60, 100), (60, 0))
     alerts(tmp_path, rules(tmp_path, maintenance=window), series, {70: [], 119: [], 150: []})
+
+
+@pytest.mark.parametrize(
+    ("version", "unknown"), [("1.2.1", 6000.0), ("0.21.0", 6000.0), ("1.3.0", 0.0), ("1.20.0", 0.0)]
+)
+def test_a_server_that_counts_successes_alone_is_not_well_for_ever(
+    version: str, unknown: float, tmp_path: Path
+) -> None:
+    engine = Engine("trtllm_serve")
+    series = engine.finished(stop=counter((120, 90)), length=counter((120, 10)), error=counter((120, 0)))
+    series |= engine.info(gauge((120, 1.0)), version)
+    asked: dict[tuple[int, str], dict[str, float]] = {
+        (100, "sum(inferwatch:slo_unknown:1h)"): {"{}": unknown} if unknown else {},
+        (100, "sum(inferwatch:slo_total:1h)"): {} if unknown else {"{}": 6000.0},
+    }
+    expect(tmp_path, rules(tmp_path), series, asked)

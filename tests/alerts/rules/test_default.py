@@ -68,4 +68,5 @@ def test_what_people_select_and_write_is_text_and_never_promql(tmp_path: Path) -
     rules = {rule.get("record"): rule for rule in yaml.safe_load(file.read_text())["groups"][0]["rules"]}
     found = named(rules["inferwatch:slo_total:5m"]["expr"])
     assert "part" in found.grouped
-    assert {metric for metric, _ in found.selected} == {"llm_requests_finished_total", "llm_requests_rejected_total"}
+    counters = {"llm_requests_finished_total", "llm_requests_rejected_total"}
+    assert {metric for metric, _ in found.selected} == {*counters, "llm_server_info"}

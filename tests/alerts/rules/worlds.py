@@ -90,8 +90,8 @@ class Engine:
     def up(self, values: str) -> dict[str, str]:
         return {f'llm_up{{node="n1",server="{self.server}"}}': values}
 
-    def info(self, values: str) -> dict[str, str]:
-        return self.series("llm_server_info", values, version="1")
+    def info(self, values: str, version: str = "1") -> dict[str, str]:
+        return self.series("llm_server_info", values, version=version, frontend=self.frontend)
 
     def latencies(
         self, phase: str, minutes: Sequence[tuple[int, Mapping[float, float]] | int], bounds: Iterable[float] = ()

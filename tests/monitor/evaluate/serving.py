@@ -31,6 +31,7 @@ class Serving:
     down: Sequence[int] = ()
     """Minutes in which it does not answer."""
     tells_latencies: bool = True
+    version: str = "1"
     every: int = EVERY
     first: int = 0
     """Seconds between its scrapes, and from the start to the first of them."""
@@ -79,7 +80,7 @@ class Serving:
     def _engine(self, at: int, work: Work) -> Iterator[str]:
         own = {"server": self.server, "framework": FRONTENDS[self.frontend].framework, "model": self.model}
         own |= {"role": "unified", "engine": "0"}
-        yield _line("llm_server_info", {**own, "version": "1", "frontend": self.frontend}, 1, at)
+        yield _line("llm_server_info", {**own, "version": self.version, "frontend": self.frontend}, 1, at)
         yield _line("llm_server_state", {**own, "state": "awake"}, 1, at)
         yield _line("llm_requests_running", own, 1, at)
         yield _line("llm_kv_cache_utilization_ratio", own, work.kv, at)

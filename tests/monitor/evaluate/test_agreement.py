@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from alerts.budget import bad_ratio, certain_ratio
+from alerts.budget import State, bad_ratio, certain_ratio
 from alerts.burn import duration
 from alerts.rules.scope import Scope
 from alerts.rules.slo import groups_of
 from alerts.slo.spec import Slo
 from monitor.evaluate.counts import Counter
-from monitor.evaluate.status import judged_of
+from monitor.evaluate.status import judged_of, statuses
 from monitor.history.database import open_database, sqlite_url
 from tests.end_to_end.histories import FOR_EVER, NOTHING
 from tests.monitor.evaluate.minutes import HOUR, START, available, kv_below, latency, roll_up_all
@@ -149,3 +149,28 @@ def test_twelve_slices_are_weighed_by_their_requests(tmp_path: Path, database: E
         assert (counts.good, counts.bad) == pytest.approx((9610, 500), rel=0.002)
         assert 100 * float(told["value"][1]) == pytest.approx(4.95, abs=0.01)
         assert 100 * (bad_ratio(counts) or 0) == pytest.approx(4.95, abs=0.01)
+
+
+def test_what_servers_count_that_count_successes_alone_is_unknown_to_both(tmp_path: Path, database: Engine) -> None:
+    """Beside another server of the model, and as the only one."""
+    failing, well = (lambda _minute, _chance, ends=ends: Work({}, ends) for ends in (
+        {"stop": 9.0, "error": 1.0}, {"stop": 90.0, "length": 8.0, "error": 2.0},
+    ))  # fmt: skip
+    servers = [
+        Serving("a", "vllm", "shared", failing),
+        Serving("b", "trtllm_serve", "shared", well, version="1.2.1"),
+        Serving("c", "trtllm_serve", "alone", well, version="1.2.1"),
+        Serving("d", "trtllm_serve", "newer", well, version="1.3.0"),
+    ]
+    slo = available(objective="97%")
+    expected = {"shared": (540, 60, 6000), "alone": (0, 0, 6000), "newer": (5880, 120, 0)}
+    for found in both(tmp_path, database, servers, [slo], 60):
+        for model, counts in expected.items():
+            of = found.counter.windows(slo, START + HOUR, [HOUR])[model, "unified"][HOUR]
+            assert (of.good, of.bad, of.unknown) == pytest.approx(counts, rel=0.02)
+            total = found.prometheus.ask(f'inferwatch:slo_total:1h{{model="{model}"}}', time=str(START + HOUR))
+            assert [float(one["value"][1]) for one in total] == pytest.approx([sum(counts[:2])] if counts[0] else [])
+            told, ours = found.ratios(slo, "bad", HOUR, model, START + HOUR)
+            assert ours is None if model == "alone" else told == pytest.approx(ours, rel=0.01)
+        judged = {s.labels["model"]: s for s in statuses(found.counter, [slo], START + HOUR)}
+        assert (judged["alone"].state, judged["alone"].left) == (State.UNKNOWN, None)
