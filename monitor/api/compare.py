@@ -75,10 +75,10 @@ class EstimateOut(BaseModel):
 
     value: float = Field(examples=[11180.5])
     low: float | None = Field(description="null: not known", examples=[11020.1])
-    high: float | None = Field(description="null: not known, or beyond the largest bucket", examples=[11342.9])
+    high: float | None = Field(description="null: not known, or beyond what was measured", examples=[11342.9])
     lower: float | None = Field(description="percentiles only: the measured one is not below", examples=[None])
     upper: float | None = Field(description="percentiles only: it is not above", examples=[None])
-    at_least: bool = Field(description="the percentile may lie beyond the largest bucket", examples=[False])
+    at_least: bool = Field(description="the percentile may lie beyond the largest bucket, or beyond all of few requests", examples=[False])
 
 
 class CellOut(BaseModel):

@@ -15,6 +15,8 @@ several servers did at one time is alike too, and is drawn together.
 - Few blocks vary too little among themselves: the percentiles that are read are moved outwards by what Student's
   distribution has beyond the normal one (the expanded percentile interval of Hesterberg, 2015).
 - With fewer than `LEAST_BLOCKS` there is no interval.
+- What is drawn never exceeds the largest that was measured. So the interval of a percentile reaches at least as far as
+  the ranks that so many independent requests allow: of fewer than 381 nobody knows how high the P99 is.
 """
 
 from __future__ import annotations
@@ -129,6 +131,13 @@ def _variance(rows: int, alike: float) -> float:
 def tail_of(blocks: int) -> float:
     """Which share of the replicates lies beyond each end of the interval."""
     return _NORMAL.cdf(-math.sqrt(blocks / (blocks - 1)) * _student(blocks - 1))
+
+
+def ranks(q: float, many: float) -> tuple[float, float]:
+    """Between which quantiles of so many requests the true one lies, by the binomial distribution (its normal
+    approximation); 0 and 1 are all that was measured and beyond."""
+    reach = _NORMAL.inv_cdf((1 + CONFIDENCE) / 2) * math.sqrt(q * (1 - q) / many)
+    return max(0.0, q - reach), min(1.0, q + reach)
 
 
 def _student(degrees: int) -> float:

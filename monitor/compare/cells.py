@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from exporters.histogram import quantile
 from exporters.schema import PHASES
-from monitor.compare.bootstrap import Draws, Together, draws, enclosed, likeness
+from monitor.compare.bootstrap import Draws, Together, draws, enclosed, likeness, ranks
 from monitor.compare.model import LEAST_MINUTES, PERCENTILES, Band, Cell, Estimate, Group, Measure, Workload
 from monitor.compare.rows import MINUTE, Number, Rows, known
 from monitor.compare.windows import histograms, longest
@@ -116,9 +116,20 @@ def _percentiles(rows: Rows, drawn: _Drawn | None) -> dict[Measure, Estimate]:
         return {measure: estimate for measure, (estimate, *_) in found.items()}
     sums = {phase: [(each.bounds, drawn.sums(each.counts)) for each in parts] for phase, parts in rows.phases.items()}
     return {
-        measure: _with_interval(estimate, drawn.draws.interval(*enclosed(sums[phase], q)))
+        measure: _with_interval(estimate, _wide(rows, phase, q, drawn.draws.interval(*enclosed(sums[phase], q))))
         for measure, (estimate, phase, q) in found.items()
     }
+
+
+def _wide(rows: Rows, phase: str, q: float, drawn: tuple[float, float] | None) -> tuple[float, float] | None:
+    """At least as wide as so many requests allow."""
+    if drawn is None:
+        return None
+    told = histograms(rows.phases[phase])
+    low, high = ranks(q, sum(each.count for each in told))
+    least, most = (quantile(told, rank, PHASES[phase].grid) for rank in (low, high))
+    lowest = min(drawn[0], least.lower) if least is not None and low > 0 else 0.0
+    return lowest, max(drawn[1], most.upper) if most is not None and high < 1 else math.inf
 
 
 def _percentile(rows: Rows, phase: str, q: float) -> Estimate | None:

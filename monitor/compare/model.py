@@ -115,7 +115,7 @@ class Estimate:
     known of that, as with a load test's own figures.
 
     Of percentiles `lower` and `upper` say between which bounds of buckets the measured one lies, and the interval takes
-    them in: `upper` and `high` are infinite where the largest bucket holds it.
+    them in: `upper` and `high` are infinite where the largest bucket holds it, and `high` of too few requests.
     """
 
     value: float

@@ -14,6 +14,7 @@ from monitor.compare.bootstrap import (
     draws,
     enclosed,
     likeness,
+    ranks,
     tail_of,
 )
 from monitor.history.packed import Floats
@@ -92,6 +93,13 @@ def test_few_blocks_have_wider_intervals() -> None:
     assert tail_of(100_000) == pytest.approx(0.025, rel=1e-3)
     # Student's 2.776 with 4 degrees of freedom, times sqrt(5/4): 3.104, beyond which the normal has 0.00096.
     assert tail_of(5) == pytest.approx(0.00096, rel=0.03)
+
+
+def test_ranks_are_as_far_from_each_other_as_so_many_requests_allow() -> None:
+    # Of 100 requests about 50 lie below the median, give or take 1.96 times 5.
+    assert ranks(0.5, 100) == pytest.approx((0.402, 0.598), abs=1e-4)
+    assert ranks(0.99, 380)[1] == 1.0, "1.96 times the root of 0.0099 / 380 is 0.01"
+    assert ranks(0.99, 381)[1] < 1.0
 
 
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
