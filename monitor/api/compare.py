@@ -78,7 +78,7 @@ class EstimateOut(BaseModel):
     high: float | None = Field(description="null: not known, or beyond what was measured", examples=[11342.9])
     lower: float | None = Field(description="percentiles only: the measured one is not below", examples=[None])
     upper: float | None = Field(description="percentiles only: it is not above", examples=[None])
-    at_least: bool = Field(description="the percentile may lie beyond the largest bucket, or beyond all of few requests", examples=[False])
+    at_least: bool = Field(description="the percentile may lie beyond what was measured", examples=[False])
 
 
 class CellOut(BaseModel):
