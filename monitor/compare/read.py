@@ -27,6 +27,7 @@ from monitor.history.database import ReadError
 from monitor.history.minutes import Event, window_of
 from monitor.history.native import bounds
 from monitor.history.packed import Ints
+from monitor.history.placement import types_of
 from monitor.history.planning import Span
 from monitor.history.postgres import is_postgres
 from monitor.history.question import InvalidParameter
@@ -147,14 +148,21 @@ class _Reader:
         read = self._scan(Scope.GPU, of_gpus.COLUMNS, there)
         powers = of_gpus.power(read, [(row["node"], row["uuid"]) for row in there])
         used = of_gpus.uses(rows.server, rows.start, hosts, placed)
-        others = self._uses_of([row for row in beside if row["node"] in {node for node, _ in hosts}], placed)
-        return of_gpus.of_servers(rows, hosts, placed, of_gpus.users([*used, *others]), powers)
+        asked = {gpu for host in hosts for gpu in _ever_on(host, placed)}
+        sharing = [row for row in beside if asked & set(_ever_on((row["node"], row["server"]), placed))]
+        many = of_gpus.users([*used, *self._uses_of(sharing, placed)])
+        return of_gpus.of_servers(rows, hosts, placed, many, powers)
 
     def _uses_of(self, engines: Sequence[_Series], placed: Mapping[Host, Timeline]) -> Iterator[of_gpus.Use]:
         servers, members = _members(engines)
         read = self._scan(Scope.ENGINE, ("covered_seconds",), engines)
         there = np.unique(np.stack([members.server[read["series"]], read["start"]], axis=1), axis=0)
         yield from of_gpus.uses(there[:, 0], there[:, 1], [(one.node, one.server) for one in servers], placed)
+
+
+def _ever_on(host: Host, placed: Mapping[Host, Timeline]) -> Iterator[of_gpus.Gpu]:
+    for value in placed[host].values if host in placed else ():
+        yield from ((host[0], uuid) for uuid in types_of(value))
 
 
 def simulated(connection: Connection) -> set[str]:

@@ -195,6 +195,13 @@ def test_a_gpu_that_another_model_has_too_is_shared_whatever_is_asked_for(
     assert np.isnan(rows.number(Number.GPU_SECONDS)).tolist() == [True, False]
 
 
+def test_a_neighbour_on_a_gpu_of_its_own_shares_none(database: Database, store: Store) -> None:
+    gpus = {"s1": f"GPU-0 {KIND}", "s2": f"GPU-1 {KIND}"}
+    write(store, [window(0, Engine(), Engine("s2", model="qwen"), gpus=gpus)])
+    write(store, [gpu_window(0, uuid) for uuid in ("GPU-0", "GPU-1")])
+    assert observed(database, replace(ASKED, model="llama")).rows.number(Number.JOULES).tolist() == [24_000]
+
+
 def test_too_much_at_once_is_refused_with_what_is_allowed(database: Database, store: Store) -> None:
     write(store, [window(0, Engine())])
     with pytest.raises(InvalidParameter, match="600,001 minutes of 1 engines") as refused:
