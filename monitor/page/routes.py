@@ -143,7 +143,10 @@ class Page:
         if row is None:
             return self.render(template, line=None, path=path, now=now, fragment=None), 404
         fragment = f"/fragments{server_path(row.node, row.server)}"
-        line, view = server_line(row, self.trends, now), server_view(row, self.fleet.latest(row.node, row.server))
+        standing, _ = self._judged()
+        firing = () if standing is None else standing.at.get((row.node, row.server), ())
+        line = server_line(row, self.trends, now, firing)
+        view = server_view(row, self.fleet.latest(row.node, row.server))
         own = own_gpus(self.fleet.gpus.rows(now), row)
         context = {
             "line": line,

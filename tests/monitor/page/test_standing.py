@@ -94,6 +94,8 @@ async def test_an_alert_stands_at_the_server_that_it_names(world: World) -> None
     app = create_app(fleet, History(world.database), alerts=alerts, watch=world.watch, clock=lambda: NOW)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
         text = (await client.get("/")).text
+        of_server = (await client.get("/fragments/servers/n1/b")).text
+    assert 'href="/alerts#alert-ServerStuck"' in of_server
     b, a = re.findall(r"<tbody.*?</tbody>", text, re.DOTALL)
     assert seen(b).startswith("b on n1")
     assert re.findall(r'class="fires bad"[^>]* href="([^"]*)"', b) == ["/alerts#alert-ServerStuck"]
