@@ -48,8 +48,9 @@ class Lived:
         return adviser.advise(START + since, START + until, "", 0.0 if now is None else START + now)
 
     def truth(self, server: str, evidence: Evidence) -> Summary:
-        """Of the time that a number is about."""
-        return self.fleet.truth.summary(Window(evidence.since, evidence.until), self.engines(server))
+        """Of the time that a number is about: what a reading just after a full minute counts is of the one before."""
+        window = Window(evidence.since - EVERY, evidence.until - EVERY)
+        return self.fleet.truth.summary(window, self.engines(server))
 
     def engines(self, server: str) -> set[str]:
         spec = self.fleet.servers[server].spec
