@@ -57,8 +57,10 @@ def _judging(result: judging.Result) -> bool:
     )
     print(f"  those of conditions, each minute  {result.conditions * 1e3:8.1f} ms")
     print(f"  groups of each minute, as it ran  {result.as_groups * 1e3:8.1f} ms")
-    print(f"  a ratio for each window, no sums  {result.peer * 1e3:8.1f} ms (windows of an hour at most)")
+    print(f"  peer: ratios of rates, to an hour {result.peer_hour * 1e3:8.1f} ms, each minute")
+    print(f"  those of its longer windows       {result.peer_beyond * 1e3:8.1f} ms, each five minutes")
     print(f"  ratio                             {result.ratio:8.1f} ×   (goal: at least {judging.LEAST_RATIO:g})")
+    print(f"  without its longer windows        {result.ratio_of_an_hour:8.2f} ×")
     return result.good
 
 

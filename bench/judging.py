@@ -1,7 +1,8 @@
 """Rules of 20 objectives over 50 servers in a real Prometheus, against one ratio of rates for each window of each.
 
 The servers are recorded ones of four frameworks, which count on with every scrape; the sums of three days have the
-pieces of three days to add up. Beside it, what the same judgement takes from the history.
+pieces of three days to add up, and the rates of three days the counters. Beside it, what the same judgement takes from
+the history.
 """
 
 from __future__ import annotations
@@ -54,9 +55,13 @@ MOST_SECONDS = 1.0
 LEAST_RATIO = 1.0
 _EVERY = 30
 """Seconds between two evaluations here, so that they come soon; what one takes does not depend on it."""
-_SCRAPED = 15
-_SAMPLES = SLICE // _SCRAPED
-_COUNTED = "min(count_over_time(llm_up[5m]))"
+_SCRAPED = 30
+"""Seconds: the slowest that the rules take, so that the peer has the least to read."""
+_READ = 2 * SLICE + 2 * MINUTE
+"""How far back the rules read what servers showed, and a little more: scraped anew, so that it is in memory."""
+_REMEMBERED = 3 * DAY
+_BLOCK = 2 * HOUR
+_NEWEST = "min(timestamp(llm_up)) or vector(0)"
 _AGAIN = 9
 _MINUTES = 5
 _WITHIN = 180.0
@@ -94,14 +99,26 @@ class Result:
     each_minute: float
     each_five_minutes: float
     conditions: float
-    peer: float
+    peer_hour: float
+    """Of windows up to an hour; those beyond are apart. We add up the pieces of these in every fifth minute, so a peer
+    that does the same evaluates them as seldom."""
+    peer_beyond: float
     as_groups: float
     """As Prometheus tells of the groups of each minute, the quickest of some times: they run at once, and wait for each
     other and for whatever else the machine does."""
 
     @property
+    def ours(self) -> float:
+        return self.each_minute + self.each_five_minutes / 5
+
+    @property
     def ratio(self) -> float:
-        return self.peer / (self.each_minute + self.each_five_minutes / 5)
+        return (self.peer_hour + self.peer_beyond / 5) / self.ours
+
+    @property
+    def ratio_of_an_hour(self) -> float:
+        """Of a peer that leaves the longer windows out."""
+        return self.peer_hour / self.ours
 
     @property
     def good(self) -> bool:
@@ -118,21 +135,22 @@ class Embedded:
 
 def measure() -> Result:
     ours = [group for slo in SLOS for group in groups_of(Scope(slo), slo.burn_windows()[0])]
-    with TemporaryDirectory() as name, _served() as target:
+    since = int(time.time()) - _READ
+    with TemporaryDirectory() as name, _served(since) as target:
         folder, often = Path(name), [dataclasses.replace(group, interval=_EVERY) for group in ours]
         (folder / "rules.yml").write_text(rule_file(often))
         with Prometheus(_config(target), folder, "--storage.tsdb.retention.time=10d") as prometheus:
-            _remember(prometheus, folder)
-            until(lambda: prometheus.number(_COUNTED) >= _SAMPLES, prometheus.process, within=_WITHIN)
-            names = {group.name for group in ours if group.interval == MINUTE}
+            _remember(prometheus, folder, since)
+            until(lambda: prometheus.number(_NEWEST) >= time.time() - 2 * _SCRAPED, prometheus.process, within=_WITHIN)
+            now, names = time.time(), {group.name for group in ours if group.interval == MINUTE}
             until(lambda: all(_of_groups(prometheus, names).values()), prometheus.process, within=_WITHIN)
             took, groups = [], list[dict[str, float]]()
-            for rules in (*_by_interval(ours), condition_groups(), map(_naive, SLOS)):
+            for rules in (*_by_interval(ours), condition_groups(), _naive(0, HOUR), _naive(HOUR, _REMEMBERED)):
                 groups.append(_of_groups(prometheus, names))
-                took.append(_took(prometheus, rules))
-            each_minute, seldom, conditions, peer = took
+                took.append(_took(prometheus, rules, now))
             quickest = (min(told[name] for told in groups) for name in names)
-            return Result(each_minute, seldom, conditions, peer, sum(quickest))
+            each_minute, seldom, conditions, hour, beyond = took
+            return Result(each_minute, seldom, conditions, hour, beyond, sum(quickest))
 
 
 def _by_interval(groups: Sequence[RuleGroup]) -> tuple[list[RuleGroup], list[RuleGroup]]:
@@ -158,16 +176,14 @@ def measure_embedded() -> Embedded:
         return Embedded(first, statistics.median(then))
 
 
-def _naive(slo: Slo) -> RuleGroup:
-    """Over each window a ratio straight from the counters, without anything recorded. Here none reaches further back
-    than an hour; for time slices there is no such rule."""
-    bad, total = _counters(slo)
-    rules = [
-        Recording(f"peer:ratio:{seconds}", promql.binary(_rate(slo, bad, seconds), "/", _rate(slo, total, seconds)))
-        for seconds in lengths(slo.burn_windows()[0])
-        if bad
-    ]
-    return RuleGroup(slo.name, MINUTE, tuple(dataclasses.replace(rule, labels={"slo": slo.name}) for rule in rules))
+def _naive(beyond: int, most: int) -> Iterator[RuleGroup]:
+    """Over each window that is so long a ratio straight from the counters, without anything recorded. For time slices
+    there is no such rule."""
+    for slo in SLOS:
+        bad, total = _counters(slo)
+        found = [seconds for seconds in lengths(slo.burn_windows()[0]) if bad and beyond < seconds <= most]
+        ratios = [promql.binary(_rate(slo, bad, seconds), "/", _rate(slo, total, seconds)) for seconds in found]
+        yield RuleGroup(slo.name, MINUTE, tuple(Recording("peer", ratio, {"slo": slo.name}) for ratio in ratios))
 
 
 def _counters(slo: Slo) -> tuple[str, str]:
@@ -189,9 +205,8 @@ def _config(target: str) -> str:
     return yaml.safe_dump({"rule_files": ["rules.yml"], "scrape_configs": [{**scrape, "scrape_timeout": "2s"}]})
 
 
-def _remember(prometheus: Prometheus, folder: Path) -> None:
-    """What the rules record, as if they had for as long as their windows reach; of the counters that the peer reads an
-    hour."""
+def _remember(prometheus: Prometheus, folder: Path, end: int) -> None:
+    """What the rules record, as if they had for as long as windows reach, and the counters that the peer reads."""
     names = {s.name for s in SLOS}
 
     def recorded() -> list[dict[str, str]] | None:
@@ -200,32 +215,35 @@ def _remember(prometheus: Prometheus, folder: Path) -> None:
 
     series = until(recorded, prometheus.process, within=_WITHIN)
     read = {selector for slo in SLOS for selector in _counters(slo) if selector}
-    series += list({str(each["metric"]): each["metric"] for of in read for each in prometheus.ask(of)}.values())
-    end = int(time.time()) // SLICE * SLICE - SLICE
+    found = [each["metric"] for of in read for each in prometheus.ask(of, time=f"{end + MINUTE}")]
+    series += {str(labels): labels for labels in found}.values()
     prometheus.stop()
-    (folder / "before.om").write_text("".join((*_points(series, end), "# EOF\n")))
-    prometheus.load(folder / "before.om")
+    for start in range((end - _REMEMBERED) // _BLOCK * _BLOCK, end, _BLOCK):
+        (folder / "before.om").write_text("".join((*_points(series, start, min(start + _BLOCK, end), end), "# EOF\n")))
+        prometheus.load(folder / "before.om")
     prometheus.start()
 
 
-def _points(series: Sequence[Mapping[str, str]], end: int) -> Iterator[str]:
+def _points(series: Sequence[Mapping[str, str]], start: int, stop: int, end: int) -> Iterator[str]:
     for of in series:
-        name = of["__name__"]
-        every = SLICE if name.endswith(":slice") else MINUTE if name.endswith(":minute") else _SCRAPED
         told = ",".join(f'{label}="{value}"' for label, value in of.items() if label != "__name__")
-        for number, at in enumerate(range(end - (3 * DAY if every == SLICE else HOUR), end, every)):
-            yield f"{name}{{{told}}} {1 if ':' in name else number} {at}\n"
+        for at in range(start, stop, _step(of["__name__"])):
+            yield f"{of['__name__']}{{{told}}} {1 if ':' in of['__name__'] else at - end + 2 * _REMEMBERED} {at}\n"
 
 
-def _took(prometheus: Prometheus, groups: Iterable[RuleGroup]) -> float:
+def _step(name: str) -> int:
+    return SLICE if name.endswith(":slice") else MINUTE if name.endswith(":minute") else _SCRAPED
+
+
+def _took(prometheus: Prometheus, groups: Iterable[RuleGroup], at: float) -> float:
     """The quickest of some evaluations of each rule, all together; a while apart, so that no busy moment spoils all."""
     expressions = [rule.expr for group in groups for rule in group.rules]
-    rounds = [[_evaluated(prometheus, expression) for expression in expressions] for _ in range(_AGAIN)]
+    rounds = [[_evaluated(prometheus, expression, at) for expression in expressions] for _ in range(_AGAIN)]
     return sum(min(times[n] for times in rounds) for n in range(len(expressions)))
 
 
-def _evaluated(prometheus: Prometheus, expression: str) -> float:
-    told = get(f"{prometheus.url}/api/v1/query", query=expression, stats="all").json()["data"]
+def _evaluated(prometheus: Prometheus, expression: str, at: float) -> float:
+    told = get(f"{prometheus.url}/api/v1/query", query=expression, time=f"{at}", stats="all").json()["data"]
     return float(told["stats"]["timings"]["evalTotalTime"])
 
 
@@ -236,16 +254,18 @@ def _of_groups(prometheus: Prometheus, names: set[str]) -> dict[str, float]:
 
 
 @contextmanager
-def _served() -> Iterator[str]:
-    """A page of all servers, on which every counter is further on each time."""
-    lines = [_parts(line) for line in _page().splitlines()]
+def _served(since: int) -> Iterator[str]:
+    """A page of all servers, on which every counter is further on each time: as if it were scraped at the usual pace
+    from `since` on, the pages up to now one after the other."""
+    lines = [_parts(line) for line in _page().splitlines() if not line.startswith("#")]
 
     class Sidecar(http.server.BaseHTTPRequestHandler):
         scrapes = 0
 
         def do_GET(self) -> None:
-            Sidecar.scrapes += 1
-            text = "".join(before if value is None else f"{before}{value * self.scrapes}\n" for before, value in lines)
+            Sidecar.scrapes = min(Sidecar.scrapes + 1, (int(time.time()) - since) // _SCRAPED)
+            at = (since + self.scrapes * _SCRAPED) * 1000
+            text = "".join(_line(before, value, self.scrapes, at) for before, value in lines)
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.end_headers()
@@ -262,11 +282,15 @@ def _served() -> Iterator[str]:
         server.shutdown()
 
 
+def _line(before: str, value: float | None, scrapes: int, at: int) -> str:
+    return f"{before} {at}\n" if value is None else f"{before}{value * scrapes} {at}\n"
+
+
 def _parts(line: str) -> tuple[str, float | None]:
     """The line as it is, or a counter's without its value."""
     name = line.partition("{")[0]
-    if line.startswith("#") or not name.endswith(("_total", "_count", "_sum", "_bucket")):
-        return f"{line}\n", None
+    if not name.endswith(("_total", "_count", "_sum", "_bucket")):
+        return line, None
     before, _, value = line.rpartition(" ")
     return f"{before} ", float(value)
 
