@@ -225,7 +225,7 @@ def test_the_page_shows_what_fires_with_its_runbook(seen: Seen) -> None:
     for text in (
         "page GpuLost A GPU that was there does not answer any more.",
         "GPU 0 on node-a is lost (GPU-node-a-0)",
-        "chat-b on node-b is down: up 0% of the last 6 minutes",
+        "chat-b on node-b is down: up 0% of the last 9 minutes",
         "blind on node-b is up, but its metrics cannot be read",
         "SLO first-token (model=slow role=unified) burns its error budget",
         "SLO availability (model=failing role=unified) burns its error budget",
