@@ -66,7 +66,7 @@ async def test_alerts_that_fire_have_their_runbook_and_those_that_are_over_a_row
     text = seen(await html(client, "/alerts"))
     assert "page ServerDown The server does not answer HTTP at all, or only now and then." in text
     assert (
-        "node=n1 server=a a on n1 is down: up 0% of the last 6 minutes since 2026-12-01 00:19:00 UTC , for 3 min 30 s"
+        "node=n1 server=a a on n1 is down: up 0% of the last 9 minutes since 2026-12-01 00:15:00 UTC , for 7 min 30 s"
         in text
     )
     assert "What to do" in text
@@ -74,7 +74,7 @@ async def test_alerts_that_fire_have_their_runbook_and_those_that_are_over_a_row
     world.serve(5)
     text = seen(await html(client, "/alerts"))
     assert "No alert fires." in text
-    assert "ServerDown page node=n1 server=a 2026-12-01 00:19:00 UTC 2026-12-01 00:25:00 UTC 6 min" in text
+    assert "ServerDown page node=n1 server=a 2026-12-01 00:15:00 UTC 2026-12-01 00:26:00 UTC 11 min" in text
 
 
 async def test_without_objectives_the_page_says_how_to_get_some(world: World, client: httpx.AsyncClient) -> None:
@@ -191,4 +191,4 @@ def test_a_runbook_is_html_whose_links_lead_to_pages(name: str) -> None:
     assert elements.wrong == []
     assert {tag for tag, _ in elements.found if re.fullmatch("h[1-6]", tag)} == {"h4"}
     links = {attrs["href"] or "" for tag, attrs in elements.found if tag == "a"}
-    assert links <= {f"/runbooks/{other}" for other in CONDITIONS}
+    assert links <= {f"/runbooks/{other}" for other in (*CONDITIONS, *NAMES.values())}

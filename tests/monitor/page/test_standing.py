@@ -54,7 +54,7 @@ async def test_what_fires_stands_above_the_servers_pages_first(world: World, cli
     ticket = alert(world.now - 120, labels={"alertname": "Aged", "severity": "ticket"})
     AlertStore(world.database).tell(notification(ticket), world.now)
     lines = await told(client)
-    assert lines[0] == "page ServerDown server=a node=n1 for 3 min 30 s"
+    assert lines[0] == "page ServerDown server=a node=n1 for 7 min 30 s"
     assert lines[1] == "ticket Aged for 2 min"
 
 
