@@ -293,7 +293,10 @@ def test_objectives_together_count_what_each_counts_and_read_their_rows_once(dat
     reads.clear()
     with counter.together():
         assert [counter.windows(slo, until, [HOUR, DAY]) for slo in slos] == apart
-    assert len([text for text in reads if "_histogram" in text]) == of_one > 0
+        assert len([text for text in reads if "_histogram" in text]) == of_one > 0
+        blurs = [counter.blurred(slo, until) for slo in slos]
+    assert len([text for text in reads if "FROM series" in " ".join(text.split())]) == 1
+    assert blurs == [Counter(database).blurred(slo, until) for slo in slos]
 
 
 def test_what_is_remembered_is_what_is_there(database: Engine) -> None:
