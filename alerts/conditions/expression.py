@@ -148,15 +148,19 @@ class Over(Expression):
 
 @dataclass(frozen=True, slots=True)
 class SinceUp(Expression):
-    """1 where a gauge of servers, which is 0 or 1, was 1 since the server was down last, within `seconds`."""
+    """1 where a gauge of servers, which is 0 or 1, was 1 since the server was down last, within `seconds`.
+
+    Prometheus looks back `asked` seconds only: each minute of them costs it as much as the gauge itself.
+    """
 
     metric: str
     seconds: int
+    asked: int
 
     def promql(self) -> str:
         # While it is up and the gauge is 0 they differ: what is left is a server that is down, or a gauge that is 1.
         same = promql.binary(promql.series(self.metric), "==", promql.series(_UP))
-        return promql.binary(promql.call("last_over_time", promql.at_steps(same, self.seconds - 1, _STEP)), "==", "1")
+        return promql.binary(promql.call("last_over_time", promql.at_steps(same, self.asked - 1, _STEP)), "==", "1")
 
     def at(self, rows: MinuteRows, end: int) -> Vector:
         matching = _matching(rows, self.metric, ())

@@ -11,7 +11,7 @@ from exporters.rhythm import STICKS
 from exporters.schema import IDENTITY, Scope
 
 TARGET = IDENTITY[Scope.TARGET]
-_EMPTY_BODY = "empty_body"
+_EMPTY_BODY, _MISSING = "empty_body", "MetricsMissing"
 STICKS_WHEN_IDLE = Now(
     "llm_field_info", (Match("field", ("llm_requests_running",)), Match("reason", (STICKS,), "holds"))
 )
@@ -56,16 +56,20 @@ _WAS_FULL = Limit(
     "of a page that was full since the server was down last, an empty one too, for", DAY, "seconds",
     "one that has counted nothing yet shows an empty page, and one that has does not",
 )  # fmt: skip
+_UNTIL_IT_FIRES = 30 * MINUTE
 
 
 def _counted_nothing() -> Expression:
     empty = Now("inferwatch_finding", (Match("reason", (_EMPTY_BODY,)),))
-    emptied = empty.where(SinceUp("llm_metrics_available", _WAS_FULL.seconds), on=TARGET)
+    # Prometheus knows it by its alert then.
+    fires = Now("ALERTS", (Match("alertname", (_MISSING,)), Match("alertstate", ("firing",))))
+    was_full = SinceUp("llm_metrics_available", _WAS_FULL.seconds, _UNTIL_IT_FIRES)
+    emptied = empty.where(was_full, on=TARGET).otherwise(empty.where(fires, on=TARGET))
     return Now("inferwatch_finding", (Match("reason", tuple(sorted(OF_NOTHING))),)).unless(emptied, on=TARGET)
 
 
 METRICS_MISSING = Condition(
-    name="MetricsMissing",
+    name=_MISSING,
     severity="ticket",
     meaning="The server answers, and its engine metrics cannot be read: nothing else is known of it.",
     summary="{server} on {node} is up, but its metrics cannot be read",

@@ -152,8 +152,6 @@ SERVER_CASES = [
     Case("empty after a restart", "MetricsMissing", emptied([*held(1, 5.5), *held(0, 2), *held(1, 32.5)])),
     Case("empty after a crash of its own while it was empty", "MetricsMissing",
          emptied([*held(1, 20), *held(0, 2), *held(1, 18)]), (Fires(16, 20, A),)),
-    Case("empty for more than a day", "MetricsMissing", missing([*held(1, 10.5), *held(0, 1500)], "empty_body"),
-         (Fires(21, 1450, A),)),
     Case("without records for a while", "MetricsMissing",
          missing([*held(1, 5.5), *held(0, 30)], "no_records_yet")),
     Case("fresh, without records", "MetricsMissing", missing(held(0, 30), "no_records_yet")),
@@ -236,3 +234,9 @@ SERVER_CASES = [
     Case("replicas of two frameworks", "ReplicasImbalanced",
          {**replicas(30), **{k.replace('"vllm"', '"sglang"').replace("s0", "s9"): v for k, v in replicas(2).items()}}),
 ]  # fmt: skip
+
+_FOR_LONG = missing([*held(1, 10.5), *held(0, 1500)], "empty_body")
+EMPTY_FOR_LONG = Case("empty for more than a day", "MetricsMissing", _FOR_LONG, (Fires(21, None, A),))
+"""Of Prometheus alone, which knows it by its alert then."""
+EMPTY_FOR_A_DAY = Case("empty, of rows", "MetricsMissing", _FOR_LONG, (Fires(21, 1450, A),))
+"""Of minute rows alone, a day of which is looked at."""

@@ -21,6 +21,7 @@ from exporters.schema import METRICS
 from exporters.tables import FRONTENDS
 from tests.alerts.conditions.cases import CASES
 from tests.alerts.conditions.cases_of_ourselves import LONG_DOWN
+from tests.alerts.conditions.cases_of_servers import EMPTY_FOR_A_DAY, EMPTY_FOR_LONG
 from tests.alerts.conditions.world import Case, Fires, minute_rows, promtool_values
 from tests.servers.server import ran
 from tests.services import require
@@ -29,7 +30,7 @@ _LONG = 200
 """Minutes; of longer cases those round the changes are looked at, and some between."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", (*CASES, EMPTY_FOR_A_DAY), ids=str)
 def test_minute_rows_are_judged_so(case: Case) -> None:
     condition = CONDITIONS[case.condition]
     found = condition.judge(minute_rows(case.world), 0, case.minutes * 60)
@@ -46,7 +47,7 @@ def test_prometheus_says_so_of_its_rule(name: str, tmp_path: Path) -> None:
     content = {
         "rule_files": [str(rules)],
         "evaluation_interval": "1m",
-        "tests": [_test(case, condition) for case in (*CASES, LONG_DOWN) if case.condition == name],
+        "tests": [_test(case, condition) for case in (*CASES, LONG_DOWN, EMPTY_FOR_LONG) if case.condition == name],
     }
     tests.write_text(yaml.safe_dump(content))
     ran([require("promtool"), "test", "rules", str(tests)])
