@@ -191,7 +191,8 @@ def test_tokens_are_counted_to_the_last(lived: Lived) -> None:
     )
     for server in WHOLE - {"sglang-decode"}:
         of = truth(lived, server)
-        off = 2 if server == "trtllm-code" else 0  # whose iterations are told, not its tokens
+        # Its iterations are told, not its tokens: some in a row that are not quite alike are told as if they were.
+        off = max(2, 1e-5 * of.generated_tokens) if server == "trtllm-code" else 0
         assert abs(generated[server].value - of.generated_tokens) <= off, server
         if server != "vllm-chat-1":
             assert prompts[server].value == of.prompt_tokens - sum(unseen(lived, server)), server
@@ -200,13 +201,15 @@ def test_tokens_are_counted_to_the_last(lived: Lived) -> None:
 
 
 def test_the_prefix_cache_finds_what_was_there(lived: Lived) -> None:
-    """TensorRT-LLM counts what it looks up in whole blocks."""
+    """TensorRT-LLM counts what it looks up in whole blocks, and forgets what is older than 1,000 iterations when a
+    request ends: at night a few prompts in a day."""
     looked_up, hits = (
         lived.told(f"llm_prefix_cache_{part}_tokens_total", aggregation="sum") for part in ("query", "hit")
     )
     for server in WHOLE - {"sglang-decode"}:
         of, uncounted = truth(lived, server), sum(unseen(lived, server))
-        assert of.cached_tokens - uncounted <= hits[server].value <= of.cached_tokens, server
+        forgotten = 1e-3 * of.cached_tokens if server.startswith("trtllm") else 0
+        assert of.cached_tokens - uncounted - forgotten <= hits[server].value <= of.cached_tokens, server
         assert looked_up[server].value == pytest.approx(of.prompt_tokens - uncounted, rel=0.01), server
 
 
