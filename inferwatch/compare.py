@@ -75,6 +75,8 @@ def import_runs(at: Place, files: Sequence[Path], told: Told) -> None:
 
 def _runs(file: Path, told: Told) -> tuple[bytes, list[Run]]:
     try:
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise CommandError(f"{file}: allowed: a regular file: a pipe or device may have no end", status=MISUSED)
         content = file.read_bytes()
         found = parse(content.decode("utf-8-sig"), str(file))
     except OSError as error:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,6 +116,15 @@ def test_a_file_that_cannot_be_read_is_named(compared: Command, content: bytes |
     ran = compared("compare", "--import", "x.json")
     assert ran.status != 0
     assert told in ran.err
+
+
+def test_what_may_have_no_end_is_not_read(compared: Command) -> None:
+    os.mkfifo("results")
+    ran = compared("compare", "--import", "results")
+    assert (ran.status, ran.err) == (
+        2,
+        "inferwatch: results: allowed: a regular file: a pipe or device may have no end\n",
+    )
 
 
 def test_an_unknown_framework_is_refused(compared: Command) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -12,6 +11,9 @@ class ForeignFile(Exception):
 
 
 _MOST_SHOWN = 60
+_MOST = 1e15
+"""More is no measurement, and what is worked out from it would be beyond all numbers."""
+_NUMBER = f"a number, 0 or more, at most {_MOST:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +31,15 @@ class Document:
         found = self._at(path)
         if found is None:
             return None
-        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= sys.float_info.max:
-            raise self._wrong(path, found, "a number, 0 or more")
+        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= _MOST:
+            raise self._wrong(path, found, _NUMBER)
         return float(found)
 
     def needed(self, path: str) -> float:
         """Raises ForeignFile."""
         found = self.number(path)
         if found is None:
-            raise ForeignFile(f"{self.place}: {path}: missing; allowed: a number, 0 or more")
+            raise ForeignFile(f"{self.place}: {path}: missing; allowed: {_NUMBER}")
         return found
 
     def text(self, *paths: str) -> str:

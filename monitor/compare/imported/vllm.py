@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from monitor.compare.imported.document import Document, ForeignFile
+from monitor.compare.imported.document import Document
 from monitor.compare.imported.latencies import QS, latencies
 from monitor.compare.imported.run import Run, at_once, known, seconds
 from monitor.compare.model import Measure, Workload
@@ -22,8 +22,8 @@ _LATENCIES = {"ttft": "{}_ttft_ms", "itl": "{}_itl_ms", "e2e": "{}_e2el_ms"}
 def runs(document: Document) -> Iterator[Run]:
     """Raises ForeignFile."""
     completed, requests = document.needed("completed"), document.needed("request_throughput")
-    if not completed:
-        raise ForeignFile(f"{document.place}: completed: 0: allowed: a run of which any request was completed")
+    if completed < 1:
+        raise document.wrong("completed", "1 or more: a run of which any request was completed")
     prompt, output = (document.needed(f"total_{kind}_tokens") / completed for kind in ("input", "output"))
     measures = {
         Measure.TOKENS: document.needed("total_token_throughput"),

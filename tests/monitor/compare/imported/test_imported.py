@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from typing import Any
 
 import pytest
@@ -105,6 +106,9 @@ def test_when_a_run_began_is_known() -> None:
         ({**VLLM, "p99_ttft_ms": -1}, "result.json: p99_ttft_ms: -1: allowed: a number, 0 or more"),
         ({**VLLM, "p99_ttft_ms": float("nan")}, "result.json: p99_ttft_ms: nan: allowed: a number, 0 or more"),
         ({**VLLM, "completed": 10**400}, "result.json: completed: 1000"),
+        ({**VLLM, "completed": 5e-324}, "result.json: completed: 5e-324: allowed: 1 or more"),
+        ({**VLLM, "max_concurrency": 1e300, "mean_tpot_ms": None}, "max_concurrency: 1e+300: allowed: a number, 0 or"),
+        ({**VLLM, "request_throughput": 1e308}, "request_throughput: 1e+308: allowed: a number, 0 or more, at most"),
         ({**VLLM, "completed": True}, "result.json: completed: True: allowed: a number, 0 or more"),
         ({**VLLM, "total_output_tokens": None}, "result.json: total_output_tokens: missing"),
         ({"benchmarks": 7}, "result.json: benchmarks: 7: allowed: a list"),
@@ -176,6 +180,13 @@ def but(document: Any, path: str, value: float) -> Any:
 )
 def test_what_no_load_test_can_measure_is_refused_with_its_place(document: Any, told: str) -> None:
     assert refused(document).startswith(f"result.json: {told}")
+
+
+@pytest.mark.parametrize("document", [VLLM, GUIDELLM, AIPERF], ids=["vllm", "guidellm", "aiperf"])
+def test_whatever_a_file_says_its_runs_have_a_band(document: Any) -> None:
+    """A run without one would be in the way of every comparison from then on."""
+    as_large_as_can_be = json.loads(json.dumps(document), parse_float=lambda _: 1e15, parse_int=lambda _: int(1e15))
+    assert all(math.isfinite(run.band.high) for run in read(as_large_as_can_be))
 
 
 def test_rounding_is_no_contradiction() -> None:
