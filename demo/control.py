@@ -12,6 +12,7 @@ from demo.model import Answer
 from demo.told import truth_of
 
 PATH, TRUTH = "/faults", "/truth"
+_MOST_DIGITS = 18
 
 
 def control(fleet: Fleet, method: str, path: str, content_type: str, body: bytes, now: float) -> Answer:
@@ -68,7 +69,7 @@ def _read(content_type: str, body: bytes) -> object:
 
 
 def _ended(fleet: Fleet, number: str, now: float) -> Answer:
-    if not number.isdecimal():
+    if not number.isdecimal() or len(number) > _MOST_DIGITS:
         raise FaultError("number", number, "the number of a fault")
     fault = fleet.schedule.end(int(number), now)
     fleet.advance(now)

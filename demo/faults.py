@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from reprlib import Repr
 from typing import Literal
 
 Place = Literal["server", "service", "replicas", "gpu"]
@@ -14,11 +15,30 @@ them, a GPU as NODE/NUMBER."""
 LONGEST_SECONDS = 86_400.0
 
 
+class _Shown(Repr):
+    """What stands in an order, on one line of a message: an alias of YAML can mean gigabytes, and a number more digits
+    than Python writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = _MOST_SHOWN
+        self.maxlevel = 2
+
+    def repr_int(self, number: int, level: int) -> str:
+        bits = number.bit_length()
+        return super().repr_int(number, level) if bits <= _MOST_BITS else f"a number of {bits} bits"
+
+
+_MOST_SHOWN = 80
+_MOST_BITS = 2000
+_shown = _Shown().repr
+
+
 class FaultError(ValueError):
     """An order that cannot be carried out: which part of it, what stands there, and what is allowed."""
 
     def __init__(self, part: str, found: object, allowed: str) -> None:
-        super().__init__(f"{part}: {found!r}: allowed: {allowed}")
+        super().__init__(f"{part}: {_shown(found)}: allowed: {allowed}")
         self.part, self.found, self.allowed = part, found, allowed
 
 
@@ -146,7 +166,7 @@ def read(given: object, places: Mapping[Place, Sequence[str]]) -> Order:
     known = {p.name: p for p in kind.parameters}
     for name in given:
         if name not in {"kind", "target", "seconds", "after", *known}:
-            raise FaultError(name, given[name], f"no such part: {', '.join(['seconds', 'after', *known])}")
+            raise FaultError("part", name, ", ".join(["kind", "target", "seconds", "after", *known]))
     seconds = _SECONDS.read(given.get("seconds", kind.seconds))
     said = {p.name: given.get(p.name, p.default) for p in kind.parameters if p.name in given or p.default is not None}
     values = {name: known[name].read(value) for name, value in said.items()}
@@ -157,5 +177,5 @@ def one_of(part: str, found: object, known: Sequence[str]) -> str:
     """Raises FaultError."""
     if isinstance(found, str) and found in known:
         return found
-    near = get_close_matches(str(found), known, 1)
+    near = get_close_matches(found, known, 1) if isinstance(found, str) and len(found) <= _MOST_SHOWN else []
     raise FaultError(part, found, ", ".join(known) + (f"; did you mean {near[0]}?" if near else ""))

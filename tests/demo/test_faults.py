@@ -53,7 +53,10 @@ def test_an_order_may_say_everything() -> None:
         ({"kind": "hang", "target": "one", "seconds": True}, "seconds: True: allowed: a number"),
         ({"kind": "hang", "target": "one", "seconds": 10**400}, "seconds: 1000"),
         ({"kind": "hang", "target": "one", "after": float("nan")}, "after: nan: allowed: a number"),
-        ({"kind": "hang", "target": "one", "factor": 2}, "factor: 2: allowed: no such part: seconds, after"),
+        ({"kind": "hang", "target": "one", "factor": 2}, "part: 'factor': allowed: kind, target, seconds, after"),
+        ({"kind": "hang", "target": "one", 2**20_000: 2}, "part: a number of 20001 bits: allowed: kind, "),
+        ({"kind": "hang", "target": "one", "seconds": 2**20_000}, "seconds: a number of 20001 bits: allowed: a number"),
+        ({"kind": "hang", "target": [2**20_000]}, "target: [a number of 20001 bits]: allowed: one, two"),
         ({"kind": "errors", "target": "one", "share": 1.5}, "share: 1.5: allowed: a number from 0.01 to 1"),
         ({"kind": "errors", "target": "one", "share": "much"}, "share: 'much': allowed: a number from 0.01 to 1"),
     ],
@@ -61,6 +64,19 @@ def test_an_order_may_say_everything() -> None:
 def test_a_wrong_order_is_told_by_its_part_and_what_is_allowed(given: object, told: str) -> None:
     with pytest.raises(FaultError, match=re.escape(told)):
         read(given, PLACES)
+
+
+def test_what_stands_in_an_order_is_told_on_a_line_however_long_it_is() -> None:
+    many: object = "x" * 100_000
+    for _ in range(9):  # as YAML's aliases can: a text of it would have a thousand million parts
+        many = [many] * 10
+    for found in ("x" * 100_000, many, {"x" * 100_000: 1}):
+        with pytest.raises(FaultError) as error:
+            read({"kind": "hang", "target": found}, PLACES)
+        assert len(str(error.value)) < 5000
+        with pytest.raises(FaultError) as error:
+            read([found], PLACES)
+        assert len(str(error.value)) < 5000
 
 
 def test_faults_begin_and_end_by_themselves_in_order_of_time() -> None:

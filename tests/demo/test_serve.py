@@ -120,6 +120,7 @@ async def test_what_is_wrong_with_an_order_is_answered() -> None:
         deep = await client.post(places.faults, content=b"[" * 20_000, headers={"Content-Type": "application/json"})
         nobody = await client.delete(f"{places.faults}/7")
         no_number = await client.delete(f"{places.faults}/x")
+        endless = await client.delete(f"{places.faults}/{'9' * 5000}")
         elsewhere = await client.put(places.faults, json={})
         listed = (await client.get(places.faults)).json()["faults"]
     assert unknown.status_code == form.status_code == broken.status_code == nobody.status_code == 422
@@ -131,6 +132,7 @@ async def test_what_is_wrong_with_an_order_is_answered() -> None:
     assert (deep.status_code, deep.json()["error"][:9]) == (422, "body: '[[")
     assert nobody.json()["error"] == "number: 7: allowed: none: there is no fault"
     assert no_number.json()["error"] == "number: 'x': allowed: the number of a fault"
+    assert endless.json()["error"].endswith("999': allowed: the number of a fault")
     assert elsewhere.status_code == 405
     assert "allowed: GET /faults, POST /faults, DELETE /faults/NUMBER, GET /truth" in elsewhere.json()["error"]
     assert listed == []
