@@ -89,10 +89,13 @@ def browser() -> Iterator[Browser]:
 
 
 def cards(browser: Browser, product: Product, objective: str) -> dict[str, str]:
-    """Their texts, by model."""
+    """Their texts, by model, with what is folded."""
     page = browser.new_page()
     page.goto(f"{product.url}/slos")
-    found = page.get_by_role("region", name=objective, exact=True).get_by_role("listitem").all_inner_texts()
+    region = page.get_by_role("region", name=objective, exact=True)
+    for folded in region.locator("details").all():
+        folded.evaluate("each => { each.open = true }")
+    found = region.get_by_role("listitem").all_inner_texts()
     page.close()
     texts = [" ".join(text.split()) for text in found]
     return {model: text for model in ("slow", "failing", "good", "quiet") for text in texts if f"={model} " in text}
