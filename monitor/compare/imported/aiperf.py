@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 
-from monitor.compare.imported.document import Document, ForeignFile
+from monitor.compare.imported.document import Document
 from monitor.compare.imported.latencies import latencies
 from monitor.compare.imported.run import Run, at_once, known
 from monitor.compare.model import Measure, Workload
@@ -43,7 +43,7 @@ def _seconds(document: Document, path: str) -> float | None:
     of_unit = f"{path.rpartition('.')[0]}.unit"
     unit = document.text(of_unit)
     if unit not in _IN_SECONDS:
-        raise ForeignFile(f"{document.place}: {of_unit}: {unit!r}: allowed: {', '.join(_IN_SECONDS)}")
+        raise document.wrong(of_unit, ", ".join(_IN_SECONDS))
     return value * _IN_SECONDS[unit]
 
 
@@ -51,5 +51,5 @@ def _began(document: Document) -> float | None:
     """Without a zone it is the client's."""
     try:
         return datetime.fromisoformat(document.text("start_time")).astimezone().timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -48,5 +48,5 @@ def _began(document: Document) -> float | None:
     """The file has the time of the client's zone when the run ended."""
     try:
         return datetime.strptime(document.text("date"), "%Y%m%d-%H%M%S").astimezone().timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -196,6 +196,19 @@ def test_rounding_is_no_contradiction() -> None:
 
 
 @pytest.mark.parametrize(
+    "document",
+    [
+        {**AIPERF, "start_time": "0001-01-01T00:00:00+14:00"},
+        {**AIPERF, "start_time": "9999-12-31T23:59:59-14:00"},
+        {**AIPERF, "start_time": "yesterday"},
+        {**VLLM, "date": "yesterday"},
+    ],
+)
+def test_a_moment_that_no_calendar_has_is_not_known(document: Any) -> None:
+    assert read(document)[0].at is None
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("", "line 1, column 1"),
