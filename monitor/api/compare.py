@@ -36,7 +36,9 @@ class CompareQuery(BaseModel):
     until: str = Field(default="now", description=MOMENT)
     model: str = Field(default="", description="only this model", examples=["llama-3.1-8b"])
     by: By | None = Field(default=None, description="what is told apart beside: version or server")
-    matched: bool = Field(default=False, description="true or false: only minutes whose mean lengths all of the compared have")
+    matched: bool = Field(
+        default=False, description="true or false: only minutes whose mean lengths all of the compared have"
+    )
     split: str = Field(
         default="",
         description=f"what was before and what after: `{BY_VERSION}` for each server's newest release, or a moment "

@@ -115,6 +115,7 @@ async def test_csv_and_markdown_say_the_same(client: httpx.AsyncClient) -> None:
         ({"split": "2020-01-01"}, "split", ["version", "a moment in it"]),
         ({"split": "soon"}, "split", None),
         ({"since": "10m", "until": "20m"}, "until", None),
+        ({"matched": "maybe"}, "matched", ["true or false: only minutes whose mean lengths all of the compared have"]),
         ({"format": "xml"}, "format", ["json", "csv", "markdown"]),
         ({"metric": "x"}, "metric", None),
     ],
