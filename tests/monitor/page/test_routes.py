@@ -153,6 +153,7 @@ async def test_an_empty_fleet_says_where_it_looked_and_how_to_add_a_server() -> 
     assert "Name it in inferwatch.yml" in told
     assert "then start inferwatch again: servers: - url: http://localhost:8000" in told
     assert "inferwatch check http://localhost:8000" in told
+    assert "inferwatch up --demo shows a simulated fleet" in told
     assert "sources:" not in told
 
 
