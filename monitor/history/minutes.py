@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from exporters.delta import Deltas, Increase
+from exporters.delta import Deltas, Increase, is_another_process
 from exporters.histogram import Histogram, add_up
 from exporters.observation import Labels, Observation, Series
 from exporters.schema import PHASE_OF_METRIC, SERVER_INFO_LABELS
@@ -235,9 +235,11 @@ def _keep_info(window: Window, observation: Observation, known: Mapping[str, str
 
 
 def _read_counters(state: State, window: Window, observation: Observation) -> tuple[Event, ...]:
-    increase, state.base = increase_since(state.base, observation, window.start)
+    before = state.base
+    increase, state.base = increase_since(before, observation, window.start)
     _add_increase(window, increase, observation)
-    return (Event(target(observation), observation.at, "restart"),) if increase.restarted else ()
+    other = before is not None and is_another_process(before.start_time, observation.start_time)
+    return (Event(target(observation), observation.at, "restart"),) if increase.restarted or other else ()
 
 
 def changes(state: State, of: Labels, at: float, now: Mapping[str, str], kinds: Iterable[str]) -> tuple[Event, ...]:

@@ -175,6 +175,20 @@ def test_a_restart_adds_what_the_new_process_counted_and_is_an_event() -> None:
     assert events_of(observations) == [Event(TARGET, 40, "restart")]
 
 
+@pytest.mark.parametrize(("start", "told"), [(880.0, [Event(TARGET, 900, "restart")]), (-500.0, []), (None, [])])
+def test_a_server_that_was_away_for_long_and_is_another_process_was_restarted(
+    start: float | None, told: list[Event]
+) -> None:
+    """What it counted meanwhile is not known; that it is another process is."""
+    away = [observation(at, up=False) for at in range(30, 900, 15)]
+    observations = [
+        observation(15, {TOKENS: 10}, start_time=-500.0),
+        *away,
+        observation(900, {TOKENS: 50}, start_time=start),
+    ]
+    assert events_of(observations) == told
+
+
 def test_histograms_keep_their_native_bounds_even_when_they_change_inside_the_minute() -> None:
     def reading(at: float, histogram: Histogram, start: float) -> Observation:
         return observation(at, histograms={LATENCY: histogram}, start_time=start)
