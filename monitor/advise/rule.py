@@ -47,7 +47,7 @@ def lacks(server: Server, needs: Sequence[Asked]) -> str:
     """What is missing, "" where nothing is."""
     observed = max((server.seconds(asked) for asked in (RUNNING, *needs) if server.has(asked)), default=0.0)
     if observed < OBSERVED.value:
-        return f"{OBSERVED.shown} of observation; there are {observed / MINUTE:.0f} min"
+        return f"{OBSERVED.shown} of observation; there are {observed // MINUTE:.0f} min"
     for asked in needs:
         if not server.has(asked):
             why = server.worth_of(asked).missing

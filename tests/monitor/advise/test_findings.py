@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 from urllib.parse import parse_qsl
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from exporters.table import Quality
 from monitor.advise.findings import RULES, advise
 from monitor.advise.model import Asked, Confidence
+from monitor.advise.rule import lacks
 from monitor.advise.world import (
     ACCEPTED,
     AVAILABLE,
@@ -32,6 +35,7 @@ from monitor.advise.world import (
     UP,
     WAITING,
     Gpu,
+    Server,
     Steps,
 )
 from monitor.advise.worth import Worth
@@ -609,3 +613,8 @@ def test_evidence_leads_to_the_question_that_shows_it() -> None:
         ("where", "model=m"), ("where", "role=unified"),
     ]  # fmt: skip
     assert finding.evidence[0].until <= END
+
+
+def test_a_time_that_is_nearly_long_enough_is_not_rounded_up_to_it() -> None:
+    nearly = cast(Server, SimpleNamespace(has=lambda _: True, seconds=lambda _: 1799.0))
+    assert lacks(nearly, ()) == "30 min of observation; there are 29 min"
