@@ -29,7 +29,7 @@ HELD = 'count_over_time(ALERTS{alertname="Flapping"}[5m])'
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Queried]]:
-    """A Prometheus in which an alert fired at least three times, and the storage that it passes its samples on to."""
+    """A Prometheus in which an alert fired at least four times, and the storage that it passes its samples on to."""
     folder = tmp_path_factory.mktemp("marks")
     rules = folder / "rules.yml"
     rules.write_text(yaml.safe_dump({"groups": [{"name": "g", "interval": "1s", "rules": [FLAPPING, ALWAYS]}]}))
@@ -37,7 +37,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Queried
         remote = {"url": f"{copy.url}/api/v1/write", "queue_config": {"batch_send_deadline": "100ms"}}
         config = {"rule_files": [str(rules)], "remote_write": [remote]}
         with Prometheus(yaml.safe_dump(config), folder) as prometheus:
-            until(lambda: prometheus.number(HELD) >= 9, prometheus.process)
+            until(lambda: prometheus.number(HELD) >= 13, prometheus.process)
             seen = time.time()
             until(lambda: _reaches(copy, seen), copy.process)
             yield {"prometheus": prometheus, "victoria_metrics": copy}
@@ -58,9 +58,12 @@ async def spans(url: str, database: Engine) -> list[tuple[str, float, float | No
 
 
 def stretches(evaluations: list[float], firing: set[float]) -> list[tuple[float, float]]:
-    """First evaluation that said yes, and the one that said no. Those that a busy Prometheus left out said nothing."""
+    """First evaluation that said yes, and the one that said no. Those that a busy Prometheus left out said nothing.
+
+    The first stretch may be one sample, and then nothing says yet how far evaluations are apart.
+    """
     runs = [(fires, list(moments)) for fires, moments in groupby(evaluations, firing.__contains__)]
-    return [(run[0], after[0]) for (fires, run), (_, after) in pairwise(runs) if fires]
+    return [(run[0], after[0]) for (fires, run), (_, after) in pairwise(runs) if fires][1:]
 
 
 @pytest.mark.parametrize("kind", ["prometheus", "victoria_metrics"])
@@ -71,5 +74,5 @@ async def test_one_that_flaps_is_a_row_each_time_and_ends_at_the_evaluation_that
     evaluations, firing = ([at for at, _ in both["prometheus"].ask(of)[0]["values"]] for of in (EVALUATED, FIRING))
     expected = [("Flapping", *stretch) for stretch in stretches(evaluations, set(firing))]
     flapping = [row for row in found if row[0] == "Flapping"]
-    assert flapping[:2] == expected[:2]
+    assert flapping[1:3] == expected[:2]
     assert [row[2] for row in found if row[0] == "Always"] == [None]
