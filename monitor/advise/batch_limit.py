@@ -40,3 +40,9 @@ def full(server: Server, starts: Iterable[int]) -> Full:
         return Full.YES if running >= AT_LIMIT.value * limit else Full.NO
     most = server.highest(RUNNING_HIGHEST) or 0.0
     return Full.SEEMS if most >= LEAST_BATCH.value and running >= FLAT.value * most else Full.NO
+
+
+def reached(server: Server, start: int) -> bool:
+    """Whether it was at the limit that the server tells at some moment of a step: a long one may be full for a part."""
+    most, limit = server.at(RUNNING_HIGHEST, start), server.at(LIMIT, start)
+    return most is not None and limit is not None and most >= AT_LIMIT.value * limit

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from alerts.conditions.condition import Limit
 from exporters.flags import Purpose
-from monitor.advise.batch_limit import WAIT, WAIT_SHARE, Full, full, waits
+from monitor.advise.batch_limit import WAIT, WAIT_SHARE, Full, full, reached, waits
 from monitor.advise.kv_cache_short import short
 from monitor.advise.model import Change, Confidence, Evidence, Finding
 from monitor.advise.overloaded import refusing
@@ -23,6 +23,7 @@ def _starts(server: Server) -> list[int]:
         and (kv := server.live(KV, start)) is not None
         and kv < KV_LOW.value
         and full(server, [start]) is Full.NO
+        and not reached(server, start)
     ]
 
 

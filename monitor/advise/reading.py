@@ -39,7 +39,7 @@ from monitor.history.question import MAX_POINTS_IN_ALL
 _SERVER = ("node", "server", "framework", "model", "role")
 _ENGINE, _PROCESS, _GPU = (*_SERVER, "engine"), ("node", "server"), ("node", "uuid", "gpu")
 _STEPS = ((12 * HOUR, 5 * MINUTE), (30 * DAY, HOUR))
-"""Up to which length of the window which step: what lasts shows by the hour, and hours are rolled up."""
+"""Up to how long was observed which step: what lasts shows by the hour, and hours are rolled up."""
 
 _AT_ONCE = 7 * DAY
 """Of minutes."""
@@ -92,7 +92,7 @@ class _Reading:
     def __init__(self, history: History, since: float, until: float, told: Known) -> None:
         self._history, self._told = history, told
         self._rows = self._series()
-        self._step = step_of(since, until, len(self._rows))
+        self._step = step_of(max(since, self._begun()), until, len(self._rows))
         self._since = int(since // self._step) * self._step
         self._until = int(until // MINUTE) * MINUTE
 
@@ -109,6 +109,10 @@ class _Reading:
         with self._history.reading() as connection:
             rows = [dict(row) for row in connection.execute(select(tables.series)).mappings()]
         return sorted(rows, key=lambda row: (row["last_seen"] or 0.0, row["identity"]))
+
+    def _begun(self) -> float:
+        """Before that there is nothing that longer steps would make less of."""
+        return min((row["first_seen"] for row in self._rows if row["first_seen"] is not None), default=0.0)
 
     def _asked(
         self,

@@ -18,7 +18,7 @@ from monitor.advise.world import KV, PREEMPTED, RUNNING, WAITING
 from monitor.fleet import Fleet
 from monitor.history.ask import History
 from monitor.history.question import InvalidParameter
-from tests.monitor.advise.minutes import engine, gpu, minute, process, store
+from tests.monitor.advise.minutes import VLLM, engine, gpu, minute, process, store
 from tests.monitor.evaluate.minutes import START, latency, roll_up_all
 
 GIB = 2.0**30
@@ -92,6 +92,16 @@ def test_preemptions_are_found_in_minutes_and_in_hours(database: Engine, hours: 
     evidence = {e.what: (e.value, e.until - e.since) for e in found.advice.findings[0].evidence}
     assert evidence["preemptions"] == (540.0 * hours, HOUR * hours)
     assert evidence["preemptions per finished request"][0] == pytest.approx(0.15)
+
+
+def test_a_day_that_is_asked_for_of_a_short_history_is_looked_at_as_the_history_is(database: Engine) -> None:
+    """Of hours, the mean batch would have room while requests wait."""
+    full = {"llm_requests_running": 256.0, "llm_requests_waiting": 510.0}
+    rows = [{**dict([process()]), engine(): minute(of, info={**VLLM, "max_num_seqs": "256"})} for of in ({}, full)]
+    store(database, 25, rows[0])
+    store(database, 35, rows[1], begin=25)
+    found = adviser(database, ()).advise(START + HOUR - DAY, START + HOUR)
+    assert [(f.name, f.seconds) for f in found.advice.findings] == [("overloaded", 35 * 60)]
 
 
 def test_both_databases_tell_the_same(each_database: Engine) -> None:

@@ -213,6 +213,13 @@ def test_a_short_queue_or_a_fuller_cache_is_not(less: dict[Asked, Values]) -> No
     assert names(world(server({**QUEUE, **less}))) == []
 
 
+def test_a_step_in_which_the_batch_was_full_for_a_while_says_nothing_of_prefill() -> None:
+    assert names(world(server({**QUEUE, RUNNING: 200.0, WAITING: 60.0, LIMIT: 256.0, RUNNING_HIGHEST: 244.0}))) == []
+    assert names(world(server({**QUEUE, RUNNING: 200.0, WAITING: 60.0, LIMIT: 256.0, RUNNING_HIGHEST: 243.0}))) == [
+        "prefill_bound_queue"
+    ]
+
+
 def test_each_framework_has_its_own_flag_for_prefill() -> None:
     (finding,) = findings(world(server(QUEUE, framework="sglang", facts=SGLANG)))
     assert finding.change is not None
