@@ -111,6 +111,11 @@ class Now(Expression):
         return 60
 
 
+def firing(alert: str) -> Expression:
+    """Prometheus knows by it what it said before. Rows know nothing of alerts."""
+    return Now("ALERTS", (Match("alertname", (alert,)), Match("alertstate", ("firing",))))
+
+
 @dataclass(frozen=True, slots=True)
 class Over(Expression):
     """A gauge over a window that ended `ago` seconds ago."""

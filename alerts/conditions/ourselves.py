@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alerts.burn import DAY, HOUR, MINUTE
 from alerts.conditions.condition import Condition, Limit
-from alerts.conditions.expression import Always, Expression, Match, Merged, Now, Over
+from alerts.conditions.expression import Always, Expression, Merged, Now, Over, firing
 
 _SCRAPED = ("job", "instance")
 _REMEMBERED = Limit(
@@ -18,10 +18,9 @@ _SIDECAR = "SidecarDown"
 
 def _known() -> Expression:
     """By what it last said of itself, or, once that is too long ago, by the alert that fires for it."""
-    fires = Now("ALERTS", (Match("alertname", (_SIDECAR,)), Match("alertstate", ("firing",))))
     of = ("node", *_SCRAPED)
     return Merged("max", Over("last", "inferwatch_build_info", _REMEMBERED.seconds), by=of).otherwise(
-        Merged("max", fires, by=of)
+        Merged("max", firing(_SIDECAR), by=of)
     )
 
 

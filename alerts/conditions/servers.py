@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alerts.burn import DAY, MINUTE
 from alerts.conditions.condition import Condition, Limit
-from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise, SinceUp
+from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise, SinceUp, firing
 from alerts.rules.known import BY_SCRAPING
 from exporters.findings import OF_NOTHING
 from exporters.rhythm import STICKS
@@ -61,10 +61,8 @@ _UNTIL_IT_FIRES = 30 * MINUTE
 
 def _counted_nothing() -> Expression:
     empty = Now("inferwatch_finding", (Match("reason", (_EMPTY_BODY,)),))
-    # Prometheus knows it by its alert then.
-    fires = Now("ALERTS", (Match("alertname", (_MISSING,)), Match("alertstate", ("firing",))))
     was_full = SinceUp("llm_metrics_available", _WAS_FULL.seconds, _UNTIL_IT_FIRES)
-    emptied = empty.where(was_full, on=TARGET).otherwise(empty.where(fires, on=TARGET))
+    emptied = empty.where(was_full, on=TARGET).otherwise(empty.where(firing(_MISSING), on=TARGET))
     return Now("inferwatch_finding", (Match("reason", tuple(sorted(OF_NOTHING))),)).unless(emptied, on=TARGET)
 
 
