@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,22 +47,25 @@ _Series = Mapping[str, Any]
 
 def observed(engine: Engine, asked: Asked) -> Observed:
     """Raises InvalidParameter where that would be too much, and ReadError."""
-    try:
-        with engine.connect() as connection:
-            if is_postgres(connection):
-                connection.execution_options(isolation_level="REPEATABLE READ")
-            return _Reader(connection, asked).observed()
-    except SQLAlchemyError as cause:
-        raise ReadError(f"could not read the history at {explained(engine.url, cause)}") from cause
+    with _reading(engine) as connection:
+        return _Reader(connection, asked).observed()
 
 
 def models(engine: Engine) -> list[str]:
     """All that the history ever saw. Raises ReadError."""
     c = tables.series.c
+    with _reading(engine) as connection:
+        return sorted(filter(None, connection.scalars(select(c.model).where(c.scope == Scope.ENGINE.value).distinct())))
+
+
+@contextmanager
+def _reading(engine: Engine) -> Iterator[Connection]:
+    """All that is read is of one moment."""
     try:
         with engine.connect() as connection:
-            found = connection.scalars(select(c.model).where(c.scope == Scope.ENGINE.value).distinct())
-            return sorted(filter(None, found))
+            if is_postgres(connection):
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
     except SQLAlchemyError as cause:
         raise ReadError(f"could not read the history at {explained(engine.url, cause)}") from cause
 
