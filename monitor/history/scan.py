@@ -50,7 +50,7 @@ def scan(connection: Connection, scope: Scope, spans: Iterable[Span], names: Seq
     read: list[list[Any]] = [[] for _ in (*KEY, *names)]
     length: list[int] = []
     at_once = math.inf if is_postgres(connection) else max(1, _SLICE // max(1, len(ids)))
-    for span in spans:
+    for span in spans if len(ids) else ():
         wanted = _wanted(scope, span.tier, names, ids.tolist())
         for part in span.slices(at_once):
             _read(connection, wanted, {"since": part.since, "until": part.until}, read)
