@@ -9,11 +9,11 @@ from threading import Thread
 
 import uvicorn
 from fastapi import FastAPI
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from monitor.fleet import Fleet
 from monitor.page.routes import router
-from tests.end_to_end.processes import until
+from tests.end_to_end.processes import DEADLINE, until
 from tests.monitor.page.fleet_data import NOW, Past, Server, Wave
 from tests.services import require
 
@@ -21,13 +21,18 @@ FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+PATIENCE_MILLISECONDS = DEADLINE * 1000
+expect.set_options(timeout=PATIENCE_MILLISECONDS)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     path = require("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=path, headless=True, args=FLAGS, timeout=PATIENCE_MILLISECONDS
+        )
+        browser.on("context", lambda context: context.set_default_timeout(PATIENCE_MILLISECONDS))
         yield browser
         browser.close()
 

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from sqlalchemy import Engine
 
@@ -28,9 +30,11 @@ from monitor.fleet import Fleet as Seen
 from monitor.history.ask import History
 from monitor.history.database import open_database, sqlite_url, upgrade
 from monitor.history.store import Store
+from monitor.page.charts.artist import Artist
 from monitor.recorder import Recorder
 from monitor.sources.in_process import InProcess
 from tests.end_to_end.browser import serving
+from tests.end_to_end.processes import DEADLINE
 
 MODEL, GPU = "Qwen2.5-7B-Instruct", "NVIDIA H100 80GB HBM3"
 START = 1_796_083_200
@@ -120,6 +124,7 @@ def comparing(seen: Lived) -> Iterator[str]:
     run = Run("guidellm", 60.0, measures, Workload(512, 256), MODEL, framework="vllm", gpu=GPU)
     Runs(seen.database).add("rate-25.json", b"", [run])
     prices = Prices(of_any=2.9, currency="EUR")
-    app = create_app(Seen(), History(seen.database), node="sim-1", prices=prices, clock=lambda: float(seen.until))
+    with patch("monitor.app.Artist", partial(Artist, timeout=DEADLINE)):
+        app = create_app(Seen(), History(seen.database), node="sim-1", prices=prices, clock=lambda: float(seen.until))
     with serving(app) as port:
         yield f"http://127.0.0.1:{port}"

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 ROOT = Path(__file__).parents[2]
-DEADLINE = 30.0
+DEADLINE = 120.0
+"""Seconds, on a machine that is busy or was stopped for some of them."""
 
 T = TypeVar("T")
 

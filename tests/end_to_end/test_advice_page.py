@@ -108,7 +108,8 @@ def test_a_number_leads_to_the_question_that_shows_it(worlds: dict[str, str], pa
     number = finding.get_by_role("link", name="preemptions", exact=True)
     expect(number).to_be_hidden()
     finding.locator("summary").click()
-    number.click()
+    with page.expect_navigation():
+        number.click()
     assert page.url.startswith(worlds["full"] + "/history?metric=llm_preemptions_total&aggregation=sum")
     assert page.get_by_role("heading", name="llm_preemptions_total, increase in each 5 min").count() == 1
 
@@ -117,7 +118,8 @@ def test_the_form_asks_for_one_server(worlds: dict[str, str], page: Page) -> Non
     page.goto(worlds["full"] + "/advice?since=2h")
     assert page.locator("#findings ~ article").count() == 3
     page.get_by_label("Server").fill("code")
-    page.get_by_role("button", name="Show").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Show").click()
     titles = page.locator("#findings ~ article h3").all_inner_texts()
     assert [" ".join(title.split()) for title in titles] == ["Metrics flags missing n1/code"]
 

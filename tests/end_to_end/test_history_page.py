@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from fastapi import FastAPI
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from monitor.api.routes import router as api_router
 from monitor.fleet import Fleet
@@ -18,6 +18,7 @@ from monitor.page.routes import Pages, router
 from tests.dashboards.previews import months
 from tests.dashboards.previews.pictures import a_month
 from tests.end_to_end.browser import chromium, serving
+from tests.end_to_end.processes import DEADLINE
 from tests.monitor.page.fleet_data import Past
 
 TTFT = "llm_time_to_first_token_seconds"
@@ -26,7 +27,7 @@ MONTH = f"/history?metric={TTFT}&since={months.START}&until={months.UNTIL}&group
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    artist = Artist(timeout=60)
+    artist = Artist(timeout=DEADLINE)
     with a_month(tmp_path_factory.mktemp("month")) as database:
         app, history, fleet = FastAPI(), History(database), Fleet()
 
@@ -89,7 +90,8 @@ def test_the_form_asks_another_question_without_a_script(browser: Browser, url: 
     page.goto(url + MONTH)
     page.get_by_label("Metric").select_option("llm_generation_tokens_total")
     page.get_by_label("By", exact=True).select_option("framework")
-    page.get_by_role("button", name="Show").click()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Show").click()
     assert "metric=llm_generation_tokens_total" in page.url
     assert page.locator("tbody tr").count() == len({server.framework for server in months.SERVERS})
     page.close()
@@ -125,7 +127,7 @@ def test_a_page_with_a_chart_is_small(page: Page, url: str) -> None:
 def test_the_moment_that_is_pointed_at_is_marked(page: Page, url: str) -> None:
     page.goto(url + MONTH)
     moment = page.locator(".chart path[pointer-events=all]").nth(10)
-    assert moment.evaluate("e => getComputedStyle(e).fillOpacity") == "1"
+    expect(moment).to_have_css("fill-opacity", "1")
     moment.hover()
-    assert moment.evaluate("e => getComputedStyle(e).fillOpacity") == "0.12"
+    expect(moment).to_have_css("fill-opacity", "0.12")
     assert "UTC" in (moment.locator("title").text_content() or "")

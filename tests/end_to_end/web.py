@@ -25,7 +25,7 @@ class Answer:
 def get(url: str, **query: str) -> Answer:
     """Raises OSError where nothing answers."""
     try:
-        with urlopen(f"{url}?{urlencode(query)}" if query else url, timeout=10) as response:
+        with urlopen(f"{url}?{urlencode(query)}" if query else url, timeout=60) as response:
             return Answer(response.status, _lower(response.headers), response.read().decode())
     except HTTPError as error:
         with error:
