@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ from monitor.alert_history.firings import Firing
 from monitor.alert_history.ledger import Ledger
 from monitor.alert_history.notification import Notification
 from monitor.history import tables
-from monitor.history.database import ReadError, for_writing
+from monitor.history.database import for_writing, reading
 from monitor.history.postgres import byte_order, is_postgres
 from monitor.history.store import WriteError
 from monitor.history.trouble import explained, is_worth_repeating
@@ -127,14 +127,8 @@ class AlertStore:
             else:
                 return
 
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except SQLAlchemyError as cause:
-            told = explained(self._engine.url, cause)
-            raise ReadError(f"could not read the alert history at {told}") from cause
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return reading(self._engine, "alert history")
 
 
 def _ended_after(moment: float) -> ColumnElement[bool]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from exporters.observation import labels
 from exporters.schema import Scope
@@ -24,17 +22,15 @@ from monitor.compare.timeline import Timeline
 from monitor.history import tables
 from monitor.history.aggregate import Lives
 from monitor.history.cells import Columns
-from monitor.history.database import ReadError
+from monitor.history.database import reading
 from monitor.history.minutes import Event, window_of
 from monitor.history.native import bounds
 from monitor.history.packed import Ints
 from monitor.history.placement import types_of
 from monitor.history.planning import Span
-from monitor.history.postgres import is_postgres
 from monitor.history.question import InvalidParameter
 from monitor.history.scan import kept_since, scan
 from monitor.history.tables import Tier
-from monitor.history.trouble import explained
 
 MOST_ROWS = 600_000
 """Minutes of engines in memory at once: 40 of them for ten days."""
@@ -47,27 +43,15 @@ _Series = Mapping[str, Any]
 
 def observed(engine: Engine, asked: Asked) -> Observed:
     """Raises InvalidParameter where that would be too much, and ReadError."""
-    with _reading(engine) as connection:
+    with reading(engine) as connection:
         return _Reader(connection, asked).observed()
 
 
 def models(engine: Engine) -> list[str]:
     """All that the history ever saw. Raises ReadError."""
     c = tables.series.c
-    with _reading(engine) as connection:
+    with reading(engine) as connection:
         return sorted(filter(None, connection.scalars(select(c.model).where(c.scope == Scope.ENGINE.value).distinct())))
-
-
-@contextmanager
-def _reading(engine: Engine) -> Iterator[Connection]:
-    """All that is read is of one moment."""
-    try:
-        with engine.connect() as connection:
-            if is_postgres(connection):
-                connection.execution_options(isolation_level="REPEATABLE READ")
-            yield connection
-    except SQLAlchemyError as cause:
-        raise ReadError(f"could not read the history at {explained(engine.url, cause)}") from cause
 
 
 @dataclass(frozen=True, slots=True)

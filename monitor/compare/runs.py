@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.compare.imported.run import Run
 from monitor.compare.model import Cell, Estimate, Group, Measure, Workload
-from monitor.history.database import ReadError, for_writing
+from monitor.history.database import for_writing, reading
 from monitor.history.storable import storable
 from monitor.history.store import WriteError
 from monitor.history.tables import comparison_runs
@@ -57,11 +57,8 @@ class Runs:
         wanted = select(comparison_runs).order_by(_C.file, _C.digest, _C.number)
         if model:
             wanted = wanted.where(_C.model == model)
-        try:
-            with self._engine.connect() as connection:
-                return [_cell(dict(row)) for row in connection.execute(wanted).mappings()]
-        except SQLAlchemyError as cause:
-            raise ReadError(f"could not read the history at {explained(self._engine.url, cause)}") from cause
+        with reading(self._engine) as connection:
+            return [_cell(dict(row)) for row in connection.execute(wanted).mappings()]
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:

@@ -6,11 +6,9 @@ import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 from sqlalchemy import Connection, Engine, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from alerts.burn import HOUR, MINUTE
 from alerts.conditions import CONDITIONS
@@ -33,13 +31,12 @@ from monitor.history.columns import (
     HistogramColumn,
     OpenCounterColumn,
 )
-from monitor.history.database import ReadError
+from monitor.history.database import reading
 from monitor.history.encoding import decode
 from monitor.history.native import bounds
 from monitor.history.planning import Span
 from monitor.history.scan import scan
 from monitor.history.tables import Tier
-from monitor.history.trouble import explained
 from monitor.readings import identity, own_labels
 from monitor.remarks import FindingOut
 
@@ -101,7 +98,7 @@ class ConditionRows:
         What is only known now is taken to have been so at every minute from `since` on. Raises ReadError.
         """
         first_minute = (at - _BY_MINUTES) // HOUR * HOUR
-        with self._reading() as connection:
+        with reading(self._database) as connection:
             self._know(connection)
             unread = first_minute if self._read_until is None else max(first_minute, self._read_until - _AGAIN)
             self._take(connection, [Span(Tier.MINUTE, unread // MINUTE * MINUTE, at)])
@@ -160,14 +157,6 @@ class ConditionRows:
             yield of, {key("gpu_server_info", server=server): 1.0 for server in gpu.servers}
         for host in self._fleet.gpus.hosts(at):
             yield labels({"node": host.node}), _of_gpus(host.findings)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        try:
-            with self._database.connect() as connection:
-                yield connection
-        except SQLAlchemyError as cause:
-            raise ReadError(f"could not read the history at {explained(self._database.url, cause)}") from cause
 
 
 def _of_server(observation: Observation) -> Iterator[tuple[Labels, Mapping[Key, float]]]:

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Engine
 
 from alerts.budget import Counts
 from alerts.burn import HOUR, MINUTE
@@ -26,12 +25,10 @@ from monitor.evaluate.members import Group
 from monitor.evaluate.once import Once
 from monitor.evaluate.reader import Reader
 from monitor.evaluate.tally import Tally, nothing
-from monitor.history.database import ReadError
+from monitor.history.database import reading
 from monitor.history.packed import Ints
-from monitor.history.postgres import is_postgres
 from monitor.history.rollup import stale
 from monitor.history.tables import Tier
-from monitor.history.trouble import explained
 
 _REMEMBERED_SECONDS = HOUR
 """At least."""
@@ -67,7 +64,7 @@ class Counter:
     @contextmanager
     def together(self) -> Iterator[None]:
         """What is asked for within is read of one moment, and once for all objectives that need it."""
-        with self._reading() as connection:
+        with reading(self._engine) as connection:
             self._together = Once(connection)
             try:
                 yield
@@ -129,19 +126,8 @@ class Counter:
         if self._together is not None:
             yield self._together
             return
-        with self._reading() as connection:
+        with reading(self._engine) as connection:
             yield Once(connection)
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        """All that is read is of one moment."""
-        try:
-            with self._engine.connect() as connection:
-                if is_postgres(connection):
-                    connection.execution_options(isolation_level="REPEATABLE READ")
-                yield connection
-        except SQLAlchemyError as cause:
-            raise ReadError(f"could not read the history at {explained(self._engine.url, cause)}") from cause
 
 
 def _whole(counts: Counts, length: int) -> Counts:

@@ -5,26 +5,23 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history import life
 from monitor.history.answer import Answer, Point, answers
 from monitor.history.cells import columns
 from monitor.history.chosen import Chosen, chosen
-from monitor.history.database import ReadError
+from monitor.history.database import reading
 from monitor.history.minutes import Event
 from monitor.history.native import bounds
 from monitor.history.planning import Part, plan
-from monitor.history.postgres import is_postgres
 from monitor.history.question import Aggregation, Question, question, refuse_too_many
 from monitor.history.rollup import stale
 from monitor.history.scan import kept_since, scan
 from monitor.history.tables import Tier
-from monitor.history.trouble import explained
 
 __all__ = ["Answer", "History", "Point", "Told"]
 
@@ -48,14 +45,6 @@ class History:
     def engine(self) -> Engine:
         """Of the database, for what reads its rows in a way of its own."""
         return self._engine
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except SQLAlchemyError as cause:
-            raise ReadError(f"could not read the history at {explained(self._engine.url, cause)}") from cause
 
     def ask(
         self,
@@ -101,26 +90,22 @@ class History:
 
     def events(self, wanted: life.Wanted) -> list[Event]:
         """The newest first. Raises ReadError."""
-        with self._connection() as connection:
+        with self.reading() as connection:
             return life.events(connection, wanted)
 
     def seen_server(self, node: str, server: str) -> life.Seen:
         """Raises ReadError."""
-        with self._connection() as connection:
+        with self.reading() as connection:
             return life.seen_server(connection, node, server)
 
     def seen_gpus(self) -> dict[tuple[str, str], life.Seen]:
         """By node and uuid. Raises ReadError."""
-        with self._connection() as connection:
+        with self.reading() as connection:
             return life.seen_gpus(connection)
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self) -> AbstractContextManager[Connection]:
         """All that is read is of one moment, whatever is written or rolled up meanwhile. Raises ReadError."""
-        with self._connection() as connection:
-            if is_postgres(connection):
-                connection.execution_options(isolation_level="REPEATABLE READ")
-            yield connection
+        return reading(self._engine)
 
 
 def _plan(connection: Connection, asked: Question) -> list[Part]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from alembic import command
@@ -88,6 +90,18 @@ def make_folder(url: URL) -> None:
         file = next((p for p in (folder, *folder.parents) if p.exists() and not p.is_dir()), None)
         why = f"{file} is a file, not a folder" if file is not None else cause.strerror
         raise DatabaseError(f"could not make the history's folder {folder}: {why}; {CHOOSE_ANOTHER}") from cause
+
+
+@contextmanager
+def reading(engine: Engine, what: str = "history") -> Iterator[Connection]:
+    """All that is read is of one moment, whatever is written or rolled up meanwhile. Raises ReadError."""
+    try:
+        with engine.connect() as connection:
+            if postgres.is_postgres(connection):
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
+    except SQLAlchemyError as cause:
+        raise ReadError(f"could not read the {what} at {explained(engine.url, cause)}") from cause
 
 
 def for_writing(engine: Engine) -> Engine:

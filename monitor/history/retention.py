@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history import tables
-from monitor.history.database import HistoryError, ReadError, for_writing
+from monitor.history.database import HistoryError, for_writing, reading
 from monitor.history.partitions import drop_before
 from monitor.history.postgres import is_postgres
 from monitor.history.rollup import stale
@@ -88,12 +88,9 @@ class Kept:
 
 def survey(engine: Engine, retention: Retention, now: float) -> list[Kept]:
     """Raises ReadError."""
-    try:
-        with engine.connect() as connection:
-            tiers = [_surveyed(connection, retention, tier, now) for tier in Tier]
-            return [*tiers, _alerts(connection, retention, now)]
-    except SQLAlchemyError as cause:
-        raise ReadError(f"could not read the history at {explained(engine.url, cause)}") from cause
+    with reading(engine) as connection:
+        tiers = [_surveyed(connection, retention, tier, now) for tier in Tier]
+        return [*tiers, _alerts(connection, retention, now)]
 
 
 def _surveyed(connection: Connection, retention: Retention, tier: Tier, now: float) -> Kept:

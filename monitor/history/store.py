@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
 
-from sqlalchemy import Connection, Engine, Table, exists, select
+from sqlalchemy import Engine, Table, exists, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from exporters.observation import Labels
 from monitor.history import tables
 from monitor.history.bulk import Row, upsert_rows
-from monitor.history.database import DatabaseError, HistoryError, ReadError, for_writing, make_folder, upgrade
+from monitor.history.database import DatabaseError, HistoryError, for_writing, make_folder, reading, upgrade
 from monitor.history.file import DatabaseFile
 from monitor.history.lease import Lease
 from monitor.history.minutes import WINDOW_SECONDS, Event, Window
@@ -130,12 +129,12 @@ class Store:
     def checkpoint(self, node: str, server: str, uuid: str = "") -> bytes | None:
         c = tables.checkpoints.c
         wanted = select(c.state).where(c.node == node, c.server == server, c.uuid == uuid)
-        with self._reading() as connection:
+        with reading(self._engine) as connection:
             return connection.scalar(wanted)
 
     def progress(self, source: str) -> Progress | None:
         """Raises ReadError."""
-        with self._reading() as connection:
+        with reading(self._engine) as connection:
             return Progress.read(connection, source)
 
     def newest(self, until: float = math.inf) -> float | None:
@@ -145,7 +144,7 @@ class Store:
         if math.isfinite(until):
             last = last.where(minute.c.start <= until - WINDOW_SECONDS)
         last = last.order_by(minute.c.start.desc()).limit(1)
-        with self._reading() as connection:
+        with reading(self._engine) as connection:
             starts = connection.scalars(select(last.scalar_subquery()).select_from(tables.series)).all()
         return max((start + WINDOW_SECONDS for start in starts if start is not None), default=None)
 
@@ -153,7 +152,7 @@ class Store:
         """Targets and GPUs of which a minute that starts then or later is stored. Raises ReadError."""
         c = tables.series.c
         found: set[Key] = set()
-        with self._reading() as connection:
+        with reading(self._engine) as connection:
             for minute in (tables.target_minute, tables.gpu_minute):
                 is_there = exists().where(minute.c.series_id == c.id, minute.c.start >= moment)
                 found |= {
@@ -161,14 +160,6 @@ class Store:
                     for row in connection.execute(select(c.node, c.server, c.uuid).where(is_there))
                 }
         return found
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except SQLAlchemyError as cause:
-            raise ReadError(f"could not read the history at {explained(self._engine.url, cause)}") from cause
 
     def follow_file(self) -> None:
         """Goes on in a new file where the one that was opened is gone. Raises WriteError."""

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from threading import Event
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
-from monitor.history.database import ReadError
+from monitor.history.database import reading
 from monitor.history.lease import RENEW_SECONDS, Lease
 from monitor.history.postgres import is_postgres
 from monitor.history.retention import Retention, forget
 from monitor.history.rollup import roll_up
 from monitor.history.size import size_bytes
-from monitor.history.trouble import explained
 
 TURN_SECONDS = 60.0
 UPKEEP = "upkeep"
@@ -65,11 +63,8 @@ class Upkeep:
         self._lease.release()
 
     def _size(self) -> int:
-        try:
-            with self._engine.connect() as connection:
-                return size_bytes(connection)
-        except SQLAlchemyError as cause:
-            raise ReadError(f"could not read the history at {explained(self._engine.url, cause)}") from cause
+        with reading(self._engine) as connection:
+            return size_bytes(connection)
 
     def _is_mine(self) -> bool:
         self._renewed = time.monotonic()

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, event
 
 from monitor.evaluate.condition_rows import ConditionRows
 from monitor.fleet import Fleet
@@ -17,6 +17,20 @@ def database(each_database: Engine) -> Engine:
 def test_servers_are_judged_where_none_tells_of_engines_or_gpus(database: Engine) -> None:
     write(database, [Window(START, {target("a"): up()})])
     assert servers(ConditionRows(database, Fleet())) == ["a"]
+
+
+def test_a_server_that_is_new_while_rows_are_read_is_read_the_next_time(database: Engine) -> None:
+    write(database, [Window(START, {target("a"): up()})])
+    coming = [Window(START, {target("b"): up()})]
+
+    @event.listens_for(database, "after_cursor_execute")
+    def comes(_connection: Connection, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("SELECT") and coming:
+            write(database, [coming.pop()])
+
+    rows = ConditionRows(database, Fleet())
+    assert servers(rows) == ["a"]
+    assert servers(rows) == ["a", "b"]
 
 
 def servers(rows: ConditionRows) -> list[str]:
