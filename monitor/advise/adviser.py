@@ -31,6 +31,7 @@ from monitor.history.packed import Floats
 from monitor.history.question import InvalidParameter, closest
 from monitor.history.rollup import stale
 from monitor.history.tables import Tier
+from monitor.quote import quoted
 
 CAPACITY = "capacity"
 _COMPARED_SECONDS = 2 * DAY
@@ -171,7 +172,7 @@ def _wanted(world: World, server: str) -> set[str]:
     found = {name for name, own in every.items() if server in (name, own)}
     if not found:
         near = closest(server, [*every, *every.values()])
-        raise InvalidParameter("server", f"{server!r} is not in the history of this time", sorted(every), near)
+        raise InvalidParameter("server", f"{quoted(server)} is not in the history of this time", sorted(every), near)
     return found
 
 

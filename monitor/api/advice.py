@@ -17,6 +17,8 @@ from monitor.advise.framework import Basis, Choice
 from monitor.advise.model import Change, Confidence, Evidence, Finding, Missing, Target
 from monitor.api import problems
 from monitor.api.parameters import MOMENT, window
+from monitor.history.question import InvalidParameter, QuestionError
+from monitor.quote import quoted
 
 _TITLES = {rule.name: rule.title for rule in RULES} | {CAPACITY: "How many more requests"}
 
@@ -151,7 +153,13 @@ def router(adviser: Adviser, clock: Callable[[], float]) -> APIRouter:
 def asked(adviser: Adviser, query: AdviceQuery, now: float) -> Told:
     """Raises QuestionError and ReadError."""
     since, until = window(query.since, query.until, now)
-    return adviser.advise(since, until, query.server, now)
+    try:
+        return adviser.advise(since, until, query.server, now)
+    except QuestionError as error:
+        if error.parameter in AdviceQuery.model_fields:
+            raise
+        told = f"{quoted(query.since)} is too long before `until`: it makes too many points, even by the day"
+        raise InvalidParameter("since", told, ["a later moment"]) from error
 
 
 def advice_out(told: Told) -> AdviceOut:

@@ -18,6 +18,7 @@ from monitor.api import problems
 from monitor.api.parameters import MOMENT, window
 from monitor.history.question import InvalidParameter, closest
 from monitor.history.storable import storable
+from monitor.quote import cut, quoted
 
 MAX_BYTES = 4 * 2**20
 """Some thousands of alerts."""
@@ -48,7 +49,7 @@ class AlertsQuery(BaseModel):
     def wanted(self, now: float) -> Wanted:
         """Raises InvalidParameter."""
         if self.state and self.state not in _STATES:
-            raise InvalidParameter("state", f"{self.state!r} is no state", _STATES, closest(self.state, _STATES))
+            raise InvalidParameter("state", f"{quoted(self.state)} is no state", _STATES, closest(self.state, _STATES))
         since, until = window(self.since, self.until, now)
         return Wanted(
             limit=self.limit,
@@ -141,7 +142,7 @@ def _check(request: Request, access: Credentials) -> None:
     # Other sites' pages can make a browser here send anything else without asking first.
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise HTTPException(415, f"content-type: {kind or 'missing'}: allowed: application/json")
+        raise HTTPException(415, f"content-type: {cut(kind) or 'missing'}: allowed: application/json")
 
 
 async def _body(request: Request) -> bytes:

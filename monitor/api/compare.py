@@ -19,6 +19,7 @@ from monitor.compare.rows import MINUTE
 from monitor.compare.text import as_csv, as_markdown
 from monitor.compare.words import sections
 from monitor.history.question import InvalidParameter
+from monitor.quote import quoted
 
 
 class Form(StrEnum):
@@ -60,7 +61,9 @@ class CompareQuery(BaseModel):
             return BY_VERSION
         found = moment("split", self.split, now)
         if not since < found < until:
-            raise InvalidParameter("split", f"{self.split!r} is not within the time", [BY_VERSION, "a moment in it"])
+            raise InvalidParameter(
+                "split", f"{quoted(self.split)} is not within the time", [BY_VERSION, "a moment in it"]
+            )
         return found
 
 

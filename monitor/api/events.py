@@ -10,6 +10,7 @@ from monitor.history.life import EVENT_KINDS, Wanted
 from monitor.history.minutes import Event
 from monitor.history.question import InvalidParameter, closest
 from monitor.history.storable import storable
+from monitor.quote import quoted
 from monitor.remarks import in_words
 
 
@@ -34,7 +35,7 @@ class EventsQuery(BaseModel):
         for kind in kinds:
             if kind not in EVENT_KINDS:
                 near = closest(kind, EVENT_KINDS)
-                raise InvalidParameter("kind", f"{kind!r} is no kind of event", EVENT_KINDS, near)
+                raise InvalidParameter("kind", f"{quoted(kind)} is no kind of event", EVENT_KINDS, near)
         since, until = window(self.since, self.until, now)
         node, server, uuid = map(storable, (self.node, self.server, self.uuid))
         return Wanted(self.limit, node, server, uuid, tuple(kinds), since, until)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor.history.question import InvalidParameter, Question, question, refuse_backwards
+from monitor.quote import quoted
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -38,7 +40,7 @@ def moment(parameter: str, text: str, now: float) -> float:
     if found is None:
         found = _rfc3339(text)
     if found is None or not 0 <= found <= _LAST_MOMENT:
-        raise InvalidParameter(parameter, f"{text!r} is no moment", _MOMENTS)
+        raise InvalidParameter(parameter, f"{quoted(text)} is no moment", _MOMENTS)
     return found
 
 
@@ -75,7 +77,9 @@ def step(text: str, since: float, until: float) -> float:
     if found is None:
         found = _number(text)
     if found is None:
-        raise InvalidParameter("step", f"{text!r} is no duration", [AUTO, "seconds", "a duration such as 5m or 1h"])
+        raise InvalidParameter(
+            "step", f"{quoted(text)} is no duration", [AUTO, "seconds", "a duration such as 5m or 1h"]
+        )
     return found
 
 
@@ -117,12 +121,20 @@ class HistoryQuery(BaseModel):
         since, until = moment("since", self.since, now), moment("until", self.until, now)
         chosen = step(self.step, since, until)
         group_by = [name.strip() for text in self.group_by for name in text.split(",") if name.strip()]
-        where = dict(_filter(text) for text in self.where)
+        where = _filters(self.where)
         return question(self.metric, self.q, since, until, chosen, group_by, where, self.aggregation)
+
+
+def _filters(texts: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in map(_filter, texts):
+        if found.setdefault(name, value) != value:
+            raise InvalidParameter("where", f"{quoted(name)} is given two values", ["one value of each label"])
+    return found
 
 
 def _filter(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise InvalidParameter("where", f"{text!r} is no filter", ["label=value, for example framework=vllm"])
+        raise InvalidParameter("where", f"{quoted(text)} is no filter", ["label=value, for example framework=vllm"])
     return name, value

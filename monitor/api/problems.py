@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from monitor.api.models import Problem
 from monitor.history.database import HistoryError
 from monitor.history.question import InvalidParameter, QuestionError, closest
+from monitor.quote import cut, quoted
 
 MEDIA_TYPE = "application/problem+json"
 _UNKNOWN = "extra_forbidden"
@@ -23,7 +24,7 @@ _UNKNOWN = "extra_forbidden"
 
 class NoSuchServer(Exception):
     def __init__(self, node: str, server: str, known: list[str], meant: str | None) -> None:
-        super().__init__(f"no server {server!r} on node {node!r}")
+        super().__init__(f"no server {quoted(server)} on node {quoted(node)}")
         self.known = known
         self.meant = meant
 
@@ -55,7 +56,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def http(request: Request, error: HTTPException) -> Response:
-        detail = error.detail if error.detail != "Not Found" else f"nothing at {request.url.path}"
+        detail = error.detail if error.detail != "Not Found" else f"nothing at {cut(request.url.path)}"
         return _problem(error.status_code, detail)
 
 
@@ -71,11 +72,15 @@ def wrong(errors: Sequence[Mapping[str, Any]], known: Mapping[str, FieldInfo]) -
     error = min(errors, key=lambda error: error["type"] != _UNKNOWN)
     parameter = ".".join(str(part) for part in error["loc"])
     if error["type"] == _UNKNOWN:
-        return InvalidParameter(parameter, "no such parameter", known, closest(parameter, known))
+        return InvalidParameter(cut(parameter), "no such parameter", known, closest(parameter, known))
     allowed = _allowed(known.get(parameter.split(".")[0]))
     if not allowed:
         return InvalidParameter(parameter, error["msg"])
-    return InvalidParameter(parameter, "missing" if error["type"] == "missing" else repr(error["input"]), allowed)
+    return InvalidParameter(parameter, "missing" if error["type"] == "missing" else _shown(error["input"]), allowed)
+
+
+def _shown(given: object) -> str:
+    return quoted(given) if isinstance(given, str) else cut(repr(given))
 
 
 def _invalid(request: Request, errors: Sequence[Mapping[str, Any]]) -> Response:

@@ -10,6 +10,7 @@ from monitor.compare.model import Comparison
 from monitor.compare.read import models, observed
 from monitor.compare.runs import Runs
 from monitor.history.question import InvalidParameter
+from monitor.quote import quoted
 
 
 class Comparer:
@@ -27,4 +28,4 @@ class Comparer:
     def _refuse_unknown(self, model: str) -> None:
         known = models(self._engine)
         if known and model not in known:
-            raise InvalidParameter("model", f"{model!r} is no model of this history", known)
+            raise InvalidParameter("model", f"{quoted(model)} is no model of this history", known)

@@ -13,6 +13,7 @@ from monitor.history import tables
 from monitor.history.aggregate import Lives
 from monitor.history.packed import Ints
 from monitor.history.question import Question, UnknownLabel, closest
+from monitor.quote import quoted
 
 Labels = Mapping[str, str]
 
@@ -74,4 +75,4 @@ def _check_labels(asked: Question, known: Iterable[Labels]) -> None:
         for name in names:
             if name not in allowed:
                 near = closest(name, allowed)
-                raise UnknownLabel(parameter, f"{asked.metric.name} has no label {name!r}", sorted(allowed), near)
+                raise UnknownLabel(parameter, f"{asked.metric.name} has no label {quoted(name)}", sorted(allowed), near)

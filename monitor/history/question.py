@@ -20,6 +20,7 @@ from exporters.schema import METRICS, Metric, Type
 from monitor.history.columns import STORED, why_not_stored
 from monitor.history.database import HistoryError
 from monitor.history.minutes import WINDOW_SECONDS
+from monitor.quote import quoted
 
 MAX_POINTS = 11_000
 """Of one answer, as in Prometheus."""
@@ -128,7 +129,7 @@ def refuse_too_many(asked: Question, groups: int = 1) -> None:
 
 def _metric(name: str) -> Metric:
     if name not in METRICS:
-        raise UnknownMetric("metric", f"{name!r} is not in the schema", STORED, closest(name, STORED))
+        raise UnknownMetric("metric", f"{quoted(name)} is not in the schema", STORED, closest(name, STORED))
     reason = why_not_stored(METRICS[name])
     if reason is not None:
         raise UnknownMetric("metric", f"{name} has no history: {reason}", STORED)
@@ -147,7 +148,7 @@ def _aggregation(metric: Metric, name: str | None) -> Aggregation:
         return allowed[0]
     if name not in allowed:
         raise InvalidParameter(
-            "aggregation", f"{name!r} cannot be asked of {metric.name}, a {metric.type.value}", allowed
+            "aggregation", f"{quoted(name)} cannot be asked of {metric.name}, a {metric.type.value}", allowed
         )
     return Aggregation(name)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from monitor.quote import cut
+
 
 class ForeignFile(Exception):
     """Says which file, where in it, what stands there and what is allowed."""
 
 
-_MOST_SHOWN = 60
 _MOST = 1e15
 """More is no measurement, and what is worked out from it would be beyond all numbers."""
 _NUMBER = f"a number, 0 or more, at most {_MOST:g}"
@@ -59,9 +60,7 @@ class Document:
         return self._wrong(path, self._at(path), allowed)
 
     def _wrong(self, path: str, found: object, allowed: str) -> ForeignFile:
-        shown = repr(found)
-        shown = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"
-        return ForeignFile(f"{self.place}: {path}: {shown}: allowed: {allowed}")
+        return ForeignFile(f"{self.place}: {path}: {cut(repr(found))}: allowed: {allowed}")
 
     def _at(self, path: str) -> object:
         found = self.value

@@ -82,6 +82,15 @@ async def test_an_unknown_server_and_an_unknown_parameter_are_refused(
     assert (await client.get("/api/v1/advice", params={"since": "soon"})).json()["parameter"] == "since"
 
 
+async def test_a_time_that_is_too_long_is_refused_by_the_name_that_the_request_has(
+    database: Engine, client: httpx.AsyncClient
+) -> None:
+    preempting(database)
+    told = await client.get("/api/v1/advice", params={"since": "99999d"})
+    assert (told.status_code, told.json()["parameter"]) == (400, "since")
+    assert told.json()["detail"].startswith("since: '99999d' is too long before `until`")
+
+
 async def test_the_page_tells_the_same_and_leads_to_the_evidence(database: Engine, client: httpx.AsyncClient) -> None:
     preempting(database)
     answer = await client.get("/advice", params=HOUR_OF)

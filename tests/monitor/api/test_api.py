@@ -219,6 +219,45 @@ async def test_a_wrong_question_says_what_is_allowed(
 
 
 @pytest.mark.usefixtures("recorded")
+@pytest.mark.parametrize(
+    ("path", "parameter"),
+    [
+        ("history?metric={}", "metric"),
+        ("history?metric=llm_requests_running&since={}", "since"),
+        ("history?metric=llm_requests_running&step={}", "step"),
+        ("history?metric=llm_requests_running&group_by={}", "group_by"),
+        ("history?metric=llm_requests_running&where={}", "where"),
+        ("history?metric=llm_requests_running&aggregation={}", "aggregation"),
+        ("history?metric=llm_requests_running&q={}", "q"),
+        ("history?metric=llm_requests_running&format={}", "format"),
+        ("events?kind={}", "kind"),
+        ("events?limit={}", "limit"),
+        ("compare?model={}", "model"),
+        ("compare?split={}", "split"),
+        ("compare?by={}", "by"),
+        ("advice?server={}", "server"),
+    ],
+)
+async def test_of_a_very_long_value_the_beginning_is_repeated(
+    client: httpx.AsyncClient, path: str, parameter: str
+) -> None:
+    response = await client.get(f"/api/v1/{path.format('x' * 10_000)}")
+    told = response.json()
+    assert (response.status_code, told["parameter"]) == (400, parameter)
+    assert "xxx'… (10000 characters)" in told["detail"]
+    assert "x" * 81 not in response.text
+
+
+async def test_of_very_long_names_the_beginning_is_repeated(client: httpx.AsyncClient) -> None:
+    told = await problem(client, "/api/v1/history", 400, **{"x" * 10_000: "1"})
+    assert told["parameter"] == f"{'x' * 80}… (10000 characters)"
+    for path, of in ((f"/api/v1/{'x' * 5000}", "nothing at"), (f"/api/v1/servers/n1/{'x' * 5000}", "no server")):
+        detail = (await problem(client, path, 404))["detail"]
+        assert detail.startswith(of)
+        assert len(detail) < 200
+
+
+@pytest.mark.usefixtures("recorded")
 async def test_everything_can_be_asked_without_choosing_a_step(client: httpx.AsyncClient) -> None:
     told = await get(client, "/history", metric="llm_requests_running", since=0)
     assert told["step"] == 70 * 86_400, "20787 days in at most 300 points"

@@ -75,3 +75,10 @@ def test_a_query_string_becomes_a_question() -> None:
 def test_a_filter_without_label_or_value_is_refused(text: str) -> None:
     with pytest.raises(InvalidParameter, match=r"where: .* is no filter"):
         HistoryQuery(metric="llm_requests_running", where=[text]).question(NOW)
+
+
+def test_filters_that_cannot_hold_together_are_refused() -> None:
+    with pytest.raises(InvalidParameter, match="where: 'node' is given two values"):
+        HistoryQuery(metric="llm_requests_running", where=["node=a", "node=b"]).question(NOW)
+    twice = HistoryQuery(metric="llm_requests_running", where=["node=a", "node=a"]).question(NOW)
+    assert twice.where == {"node": "a"}
