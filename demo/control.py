@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from demo.faults import KINDS, Fault, FaultError, Parameter
@@ -63,9 +63,21 @@ def _read(content_type: str, body: bytes) -> object:
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise FaultError("Content-Type", content_type, "application/json")
     try:
-        return json.loads(body)
+        return json.loads(body, object_pairs_hook=_object)
+    except FaultError:
+        raise
     except (ValueError, RecursionError) as error:
         raise FaultError("body", body[:50].decode(errors="replace"), f"JSON ({error})") from None
+
+
+def _object(pairs: Sequence[tuple[str, object]]) -> Mapping[str, object]:
+    """Of a name that is given twice nobody knows which value is meant."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise FaultError("body", name, "each name once in an object")
+        found[name] = value
+    return found
 
 
 def _ended(fleet: Fleet, number: str, now: float) -> Answer:

@@ -74,18 +74,29 @@ def import_runs(at: Place, files: Sequence[Path], told: Told) -> None:
 
 
 def _runs(file: Path, told: Told) -> tuple[bytes, list[Run]]:
+    content = _content(file)
     try:
-        if file.exists() and not (file.is_file() or file.is_dir()):
-            raise CommandError(f"{file}: allowed: a regular file: a pipe or device may have no end", status=MISUSED)
-        content = file.read_bytes()
-        found = parse(content.decode("utf-8-sig"), str(file))
+        found = parse(_text_of(content, file), str(file))
+    except ForeignFile as error:
+        raise CommandError(str(error), status=MISUSED) from error
+    return content, [_completed(run, told) for run in found]
+
+
+def _content(file: Path) -> bytes:
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise CommandError(f"{file}: allowed: a regular file: a pipe or device may have no end", status=MISUSED)
+    try:
+        return file.read_bytes()
     except OSError as error:
         raise CommandError(f"{file}: could not be read: {error.strerror}", status=MISUSED) from error
+
+
+def _text_of(content: bytes, file: Path) -> str:
+    try:
+        return content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise CommandError(f"{file}: could not be read: byte {error.start} is not UTF-8") from error
-    except ForeignFile as error:
-        raise CommandError(str(error)) from error
-    return content, [_completed(run, told) for run in found]
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CommandError(f"{file}: line {line}, byte {error.start}: allowed: UTF-8 text", status=MISUSED) from error
 
 
 def _completed(run: Run, told: Told) -> Run:

@@ -118,6 +118,11 @@ async def test_what_is_wrong_with_an_order_is_answered() -> None:
         form = await client.post(places.faults, data={"kind": "hang"})
         broken = await client.post(places.faults, content=b"{", headers={"Content-Type": "application/json"})
         deep = await client.post(places.faults, content=b"[" * 20_000, headers={"Content-Type": "application/json"})
+        twice = await client.post(
+            places.faults,
+            content=b'[{"kind": "hang", "target": "a", "target": "b"}]',
+            headers={"Content-Type": "application/json"},
+        )
         nobody = await client.delete(f"{places.faults}/7")
         no_number = await client.delete(f"{places.faults}/x")
         endless = await client.delete(f"{places.faults}/{'9' * 5000}")
@@ -129,6 +134,10 @@ async def test_what_is_wrong_with_an_order_is_answered() -> None:
         "Content-Type: 'application/x-www-form-urlencoded': allowed: application/json"
     )
     assert broken.json()["error"].startswith("body: '{': allowed: JSON (")
+    assert (twice.status_code, twice.json()["error"]) == (
+        422,
+        "body: 'target': allowed: each name once in an object",
+    )
     assert (deep.status_code, deep.json()["error"][:9]) == (422, "body: '[[")
     assert nobody.json()["error"] == "number: 7: allowed: none: there is no fault"
     assert no_number.json()["error"] == "number: 'x': allowed: the number of a fault"

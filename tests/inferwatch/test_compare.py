@@ -92,7 +92,7 @@ def test_a_load_test_is_kept_with_what_is_said_of_it(compared: Command) -> None:
 
 def test_of_several_files_all_are_kept_or_none(compared: Command) -> None:
     ran = compared("compare", "--import", result(VLLM), "--import", result({"a": 1}, "other.json"))
-    assert ran.status == 1
+    assert ran.status == 2
     assert "other.json: allowed: the result of a load test as JSON" in ran.err
     assert "[vllm bench serve]" not in compared("compare").out
 
@@ -108,14 +108,24 @@ def test_a_load_test_is_forgotten_by_its_file(compared: Command) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(None, "could not be read: No such file"), (b"\xff", "byte 0 is not UTF-8"), (b"{", "no JSON")],
+    [
+        (None, "could not be read: No such file"),
+        (b'\xef\xbb\xbf{"a":\n"\xe4"}', "line 2, byte 10: allowed: UTF-8 text"),
+        (b"{", "line 1, column 2: Expecting property name enclosed in double quotes: no JSON"),
+        (b'{"a": {"b": 1, "b": 2}}', "'b': stands twice; allowed: each name once in an object"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_named(compared: Command, content: bytes | None, told: str) -> None:
     if content is not None:
         Path("x.json").write_bytes(content)
     ran = compared("compare", "--import", "x.json")
-    assert ran.status != 0
-    assert told in ran.err
+    assert (ran.status, ran.out) == (2, "")
+    assert f"inferwatch: x.json: {told}" in ran.err
+
+
+def test_a_byte_order_mark_is_no_part_of_a_result(compared: Command) -> None:
+    Path("x.json").write_text(json.dumps(VLLM), encoding="utf-8-sig")
+    assert compared("compare", "--import", "x.json").status == 0
 
 
 def test_what_may_have_no_end_is_not_read(compared: Command) -> None:

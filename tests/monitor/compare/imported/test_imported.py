@@ -215,11 +215,19 @@ def test_a_moment_that_no_calendar_has_is_not_known(document: Any) -> None:
         ("{\n  'a': 1}", "line 2, column 3"),
         ("[" * 100_000, "nested too deeply"),
         ("9" * 5000, "too many digits"),
+        ('{"a": 1, "a": 1}', "result.json: 'a': stands twice"),
+        (f'{json.dumps(VLLM)} {{"a": [{{"b": 1, "b": 1}}]}}', "result.json: result 2: 'b': stands twice"),
     ],
 )
 def test_what_is_no_json_is_refused_and_where_is_told(text: str, told: str) -> None:
     with pytest.raises(ForeignFile, match=told):
         parse(text, "result.json")
+
+
+def test_of_a_very_long_value_the_beginning_is_repeated() -> None:
+    told = refused({**VLLM, "completed": "x" * 10_000})
+    assert f"completed: '{'x' * 79}… (10002 characters): allowed: a number" in told
+    assert len(told) < 250
 
 
 def test_the_second_of_appended_results_is_named_where_it_is_wrong() -> None:
