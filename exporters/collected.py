@@ -30,6 +30,8 @@ class Debug:
     dropped: tuple[tuple[str, str], ...] = ()
     documents: Mapping[str, object] = field(default_factory=dict)
     document_problems: Mapping[str, str] = field(default_factory=dict)
+    document_ages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds since each last answered, or was given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +109,17 @@ def debug_of(
     frontend: str,
     documents: Mapping[str, object],
     document_problems: Mapping[str, str],
+    document_ages: Mapping[str, float],
     before: Debug | None,
 ) -> Debug:
     body, reading = outcome.body, outcome.reading
-    shown = Debug(outcome.url, frontend, documents=dict(documents), document_problems=dict(document_problems))
+    shown = Debug(
+        outcome.url,
+        frontend,
+        documents=dict(documents),
+        document_problems=dict(document_problems),
+        document_ages=dict(document_ages),
+    )
     if body is not None:
         text = body.text[:_MAX_SHOWN_CHARACTERS]
         shown = replace(shown, content_type=body.content_type, body=text, body_at=outcome.at)

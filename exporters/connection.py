@@ -58,7 +58,7 @@ class Connection:
 
     async def read_aside(self, document: Document) -> Body | Failure:
         """In the background, in a time that is the document's own."""
-        seconds = _RECORDS_SECONDS if document.destructive else self._timeout
+        seconds = _RECORDS_SECONDS if document.destructive else max(self._timeout, document.within)
         return await self.read(document, asyncio.get_running_loop().time() + seconds)
 
     async def aclose(self) -> None:

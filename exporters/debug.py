@@ -87,7 +87,6 @@ def page(target: Target) -> str:
         ("labels", json.dumps(dict(target.server.labels), ensure_ascii=False)),
     ]
     fields = [(f.field, f.source, f.quality, f.reason) for f in seen.fields]
-    documents = {**shown.documents, **shown.document_problems}
     return _html(
         target.server.name,
         _table((), _escaped(facts)),
@@ -96,9 +95,15 @@ def page(target: Target) -> str:
         _section("Mapped families", _table(("on the page", "in the schema"), _escaped(shown.mapped.items()))),
         _section("Families not known", _pre("\n".join(shown.unmapped) or "none")),
         _section("Samples left out", _table(("sample", "why"), _escaped(shown.dropped)) or "<p>none</p>"),
-        _section("Other documents, as far as they are used", _pre(json.dumps(documents, indent=2, default=str))),
+        _section("Other documents, as far as they are used", _documents(shown)),
         _page_section(shown),
     )
+
+
+def _documents(shown: Debug) -> str:
+    said = {**shown.documents, **shown.document_problems}
+    ages = [(name, f"{age:.0f} s before") for name, age in shown.document_ages.items()]
+    return _table(("document", "read"), _escaped(ages)) + _pre(json.dumps(said, indent=2, default=str))
 
 
 def _page_section(shown: Debug) -> str:

@@ -85,7 +85,8 @@ KINDS: dict[str, _Kind] = {
         _E, "The server runs with its statistics switched off.",
         "Start vLLM without `--disable-log-stats`."),
     "unhealthy": _Kind(
-        _E, "The server says that it is not healthy.", "Look into the server's log: its engine may be dead."),
+        _E, "The server says that it is not healthy, or no longer says that it is.",
+        "Look into the server's log: its engine may be dead, or hang."),
     "no_engine_metrics": _Kind(
         _E, "The page has metrics, but none of a known inference engine.",
         "Check URL and port; a proxy, a router or another exporter may answer here."),

@@ -14,6 +14,7 @@ from exporters import documents as docs
 from exporters import exposition
 from exporters.documents import Documents, JsonValue
 from exporters.findings import Finding, finding, tell_of_a_part, tell_of_nothing
+from exporters.health import unhealthy
 from exporters.histogram import Histogram, projection
 from exporters.nodes import NO_SAMPLE, Scrape
 from exporters.observation import FieldStatus, Series, labels
@@ -30,7 +31,6 @@ _RELATIVE_ROUNDING = 1e-9
 _MAX_DROPPED_SHOWN = 50
 _NOT_KNOWN = "not_known"
 """The server says itself that it does not know yet: nothing is wrong with it."""
-_SERVER_ERROR = 500
 
 Drop = Callable[[str, str], None]
 """Counts a sample that is not used: (reason, the sample)."""
@@ -227,12 +227,9 @@ class Normaliser:
         scalars = [_checked(slot, slot.node(scrape), drop) for slot in plan.scalars]
         histograms = [_checked_histogram(slot, slot.node(scrape), drop) for slot in plan.histograms]
         infos = [*plan.infos, *(_state(s, scrape) for s in plan.states)]
-        found = (*plan.findings, *self._health(), *_unread(unread), *_dropped(dropped))
+        said = (self._documents.get(d.name) for d in self.frontend.documents if d.form is Form.STATUS)
+        found = (*plan.findings, *unhealthy(said), *_unread(unread), *_dropped(dropped))
         return Reading(plan, scalars, histograms, infos, dropped, shown, found)
-
-    def _health(self) -> list[Finding]:
-        statuses = [self._documents.get(d.name) for d in self.frontend.documents if d.form is Form.STATUS]
-        return [finding("unhealthy", f"HTTP {s}") for s in statuses if isinstance(s, int) and s >= _SERVER_ERROR]
 
 
 def _unread(documents: Collection[str]) -> list[Finding]:

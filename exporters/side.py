@@ -10,6 +10,7 @@ from functools import partial
 
 from exporters import documents
 from exporters.fetch import Body, Failure
+from exporters.health import BELIEVED_SECONDS, health_of
 from exporters.records import Poller, Unread
 from exporters.table import Document, Form, Frontend, keep
 
@@ -25,7 +26,8 @@ Read = Callable[[Document], Awaitable[Body | Failure]]
 
 
 class SideDocuments:
-    """`values` holds what the table reads of each document, as of its last reading; for status documents the status.
+    """`values` holds what the table reads of each document, as of its last reading; of status documents what they say
+    of the server's health. `read_at` tells in unix seconds when each last answered, or was given up.
 
     A document that the server denies has no value. One that did not come keeps the last: the process is the same
     until `forget` says otherwise. One without a value is unread, unless the server said from the first that there is
@@ -44,6 +46,7 @@ class SideDocuments:
         self._closing: set[asyncio.Task[None]] = set()
         self.values: dict[str, object] = {}
         self.problems: dict[str, str] = {}
+        self.read_at: dict[str, float] = {}
         self._once_read: set[str] = set()
         self._absent: set[str] = set()
 
@@ -78,7 +81,7 @@ class SideDocuments:
             task.cancel()
         self._running.clear()
         self._started.clear()
-        self.values, self.problems = {}, {}
+        self.values, self.problems, self.read_at = {}, {}, {}
         self._once_read.clear()
         self._absent.clear()
 
@@ -99,9 +102,10 @@ class SideDocuments:
             self._running[document.name] = task
             task.add_done_callback(partial(self._ended, document.name))
 
-    async def settle(self, seconds: float) -> None:
-        """Waits at most so long for documents without a value that are being read."""
-        awaited = {task for name, task in self._running.items() if name not in self.values}
+    async def settle(self, seconds: float, *, health: bool = True) -> None:
+        """Waits at most so long for documents without a value that are being read; for `health` only if so wanted."""
+        told = {d.name for d in self._frontend.documents if health or _has_content(d)} if self._frontend else set()
+        awaited = {task for name, task in self._running.items() if name in told and name not in self.values}
         first = {asyncio.create_task(p.answered()) for p in self._pollers.values()}
         if (awaited or first) and seconds > 0:
             await asyncio.wait(awaited | first, timeout=seconds)
@@ -112,7 +116,12 @@ class SideDocuments:
         """All values for one reading; records that are read once are in the first list that is handed out only."""
         for name, poller in self._pollers.items():
             self._put(name, poller.take(), poller.problem, is_absent=poller.is_denied)
-        return dict(self.values)
+        return {name: value for name, value in self.values.items() if not self._is_stale(name)}
+
+    def _is_stale(self, name: str) -> bool:
+        """Of health: what stands in other documents stays as it is, while the process is the same."""
+        is_health = self._frontend is not None and not _has_content(self._frontend.document(name))
+        return is_health and not 0 <= self._clock() - self.read_at[name] <= BELIEVED_SECONDS
 
     async def aclose(self) -> None:
         tasks = list(self._running.values())
@@ -159,8 +168,10 @@ class SideDocuments:
         answer = await self._read(document)
         if document.older and isinstance(answer, Failure) and answer.reason == "not_found":
             answer = await self._read(replace(document, path=document.older))
+        self.read_at[document.name] = self._clock()
         if document.form is Form.STATUS:
-            self._put(document.name, answer.status, "" if answer.status else _said(answer))
+            health = health_of(answer, has_answered=document.name in self._once_read)
+            self._put(document.name, health, "" if answer.status else _said(answer))
         elif isinstance(answer, Failure):
             kept = None if answer.reason in _DENIED else self.values.get(document.name)
             self._put(document.name, kept, _said(answer), is_absent=answer.reason in _ABSENT)

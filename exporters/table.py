@@ -304,6 +304,8 @@ class Document:
     """Reading takes the records away from whoever reads next: one poller, nobody else."""
     older: str = ""
     """The path in older releases, asked for where `path` is not found."""
+    within: float = 0.0
+    """Seconds that its answer may take, where these are more than the target's time-out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,7 +158,7 @@ class Target:
             if not outcome.available and not outcome.findings:
                 outcome.findings.append(finding("no_engine_metrics"))
             return
-        outcome.up = answer.answered or (await self._connection.read(self._health(), deadline)).status is not None
+        outcome.up = answer.answered or await self._lives(deadline)
         if not outcome.up:
             self._side.forget()
             self._paths.forget()
@@ -299,11 +299,15 @@ class Target:
 
     async def _settle(self, deadline: float) -> None:
         patience = _SETTLE_SECONDS if self._patience is None else self._patience
-        await self._side.settle(min(patience, deadline - _loop_time()))
+        await self._side.settle(min(patience, deadline - _loop_time()), health=self._patience is not None)
 
-    def _health(self) -> Document:
+    async def _lives(self, deadline: float) -> bool:
+        """Whether it answers HTTP, where its metrics do not come. Health that takes its time is not waited for."""
         documents = self._frontend.documents if self._frontend else ()
-        return next((d for d in documents if d.form is Form.STATUS), _DEFAULT_HEALTH)
+        quick = [d for d in documents if d.form is Form.STATUS and not d.within]
+        slow = [d for d in documents if d.name == "models"]
+        asked = next(iter((*quick, *slow)), _DEFAULT_HEALTH)
+        return (await self._connection.read(asked, deadline)).status is not None
 
     def _collected(self, outcome: Outcome) -> Collected:
         if (error := outcome.error) is not None:
@@ -319,7 +323,8 @@ class Target:
             outcome.probed, found = self._prober.report(up=outcome.up)
             outcome.findings += found
         before = self.last.debug if self.last else None
-        debug = debug_of(outcome, frontend, self._side.values, self._side.problems, before)
+        ages = {name: outcome.at - at for name, at in self._side.read_at.items()}
+        debug = debug_of(outcome, frontend, self._side.values, self._side.problems, ages, before)
         observation = observation_of(outcome, self._identity, _loop_time() - self._started)
         return Collected(observation, chunks_of(outcome, observation, self._account), debug)
 

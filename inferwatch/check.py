@@ -18,6 +18,8 @@ from inferwatch.saved import normalised, normaliser, read, refuse_repeated_stdin
 from inferwatch.subjects import Known, config_path
 
 TIMEOUT_SECONDS = 10.0
+PATIENCE_SECONDS = 1.5
+"""SGLang looks each second whether it is healthy."""
 RECORDS_PATIENCE_SECONDS = 5.0
 """An idle server takes 2 s to say that it has no records."""
 
@@ -82,7 +84,7 @@ async def _server(subject: str, server: Server, known: Known, destructive: bool)
         timeout=TIMEOUT_SECONDS,
         model_aliases=known.config.model_aliases,
         destructive=destructive,
-        patience=RECORDS_PATIENCE_SECONDS if destructive else None,
+        patience=RECORDS_PATIENCE_SECONDS if destructive else PATIENCE_SECONDS,
     )
     try:
         return of_server(masked(subject), await target.collect(asyncio.get_running_loop().time() + target.timeout))

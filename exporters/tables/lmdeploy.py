@@ -30,6 +30,8 @@ from exporters.table import (
 
 _APPROXIMATE, _DERIVED = Quality.APPROXIMATE, Quality.DERIVED
 _SLOW = 60.0
+_HEALTH_SECONDS = 15.0
+"""An unhealthy server asks its engine again first, which has 10 s to answer (LMDEPLOY_HEALTH_PROBE_TIMEOUT)."""
 _ENGINE_INFO = "engine_info"
 
 _TOO_OLD = "this release is too old: exposed since {}"
@@ -346,6 +348,8 @@ _TRAPS = (
          "/is_sleeping (since 0.11.0) sets llm_server_state to sleeping; older ones stay unknown."),
     Trap("/health is empty before 0.14.0 and JSON since; 503 also while starting",
          "Its status alone counts: 503 is the finding unhealthy."),
+    Trap("/health of an engine that hangs is 503 only 90 s after the last step, and only with requests to work on",
+         "A server that hangs while it is idle is healthy until somebody asks it for something."),
     Trap("/terminate stops the server on GET", "Never asked for."),
     Trap("No _created series: process_start_time_seconds alone tells a restart",
          "It is llm_process_start_time_seconds."),
@@ -366,7 +370,7 @@ LMDEPLOY = Frontend(
         Document("models", "/v1/models", Form.JSON, _SLOW),
         Document(_ENGINE_INFO, "/distserve/engine_info", Form.JSON, _SLOW * 10),
         Document("sleeping", "/is_sleeping", Form.JSON, 15.0),
-        Document("health", "/health", Form.STATUS, 15.0),
+        Document("health", "/health", Form.STATUS, 15.0, within=_HEALTH_SECONDS),
     ),
     folds={"engine": Fold.ENGINE},
     model_label="model_name",

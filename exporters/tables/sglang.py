@@ -29,6 +29,8 @@ from exporters.table import (
 
 _APPROXIMATE, _DERIVED = Quality.APPROXIMATE, Quality.DERIVED
 _SLOW = 60.0
+_HEALTH_SECONDS = 25.0
+"""It answers 503 after 20 s without any output of its scheduler (SGLANG_HEALTH_CHECK_TIMEOUT)."""
 _INFO = "server_info"
 
 _NOT_AUTO = r"^(?!auto$)(\w+)$"
@@ -475,10 +477,12 @@ _TRAPS = (
          "Nothing on the page tells; empty the directory at each start, or do not set it. Gauges are right again "
          "with the first report, increases of counters are right throughout."),
     Trap("A dead scheduler keeps its last gauges as long as HTTP answers",
-         "Only /health tells (finding unhealthy); counters stand still."),
+         "Only /health tells (finding unhealthy), that of 0.4.9 does not; counters stand still."),
     Trap("There is no process_start_time_seconds and no _created", "A falling counter tells a restart."),
     Trap("/health makes a token where the server is idle, and takes a second or more",
-         "Asked once a minute, beside the metrics; such a token is in the live counters."),
+         "Asked every 30 s, beside the metrics; such a token is in the live counters."),
+    Trap("/health of a server that hangs takes 20 s to answer 503",
+         "It has 25 s. Where it once answered and now does not within them, that is the finding unhealthy too."),
     Trap("/server_info holds every argument, API keys among them", "Only the settings that the table names are kept."),
     Trap("OpenMetrics bodies have names with `_` under headers with `:`",
          "Both spellings are one name; the sidecar asks for text/plain;version=0.0.4."),
@@ -495,7 +499,7 @@ SGLANG = Frontend(
         Document(_INFO, "/server_info", Form.JSON, _SLOW * 5, older="/get_server_info"),
         Document("loads", "/v1/loads?include=core", Form.JSON, _SLOW * 5),
         Document("models", "/v1/models", Form.JSON, _SLOW),
-        Document("health", "/health", Form.STATUS, _SLOW),
+        Document("health", "/health", Form.STATUS, 30.0, within=_HEALTH_SECONDS),
     ),
     folds={
         "dp_rank": Fold.ENGINE,

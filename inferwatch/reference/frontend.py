@@ -61,6 +61,7 @@ def _releases(frontend: Frontend) -> str:
 
 def _document(document: Document, *, first: bool) -> tuple[str, ...]:
     often = f"every {number(document.every)} s" if document.every else "each collection"
+    often += f", may take {number(document.within)} s" if document.within else ""
     form = document.form.value + (", read destructively" if document.destructive else "")
     path = f"`{document.path}`" + (f", in older releases `{document.older}`" if document.older else "")
     return f"`{document.name}`", path, form, often, "yes" if first else "no"
