@@ -14,7 +14,7 @@ from alerts.reference import WORD
 from exporters.schema import FRAMEWORKS
 from monitor.advise.matrix import MOST, NOT_SEEN, SHARED_PREFIXES, STARS, TO_START_WITH, Criterion
 from monitor.advise.workload import Traits
-from monitor.compare.model import Band, Cell, Comparison, Measure, Verdict, band_of, verdict
+from monitor.compare.model import LEAST_MINUTES, Band, Cell, Comparison, Measure, Verdict, band_of, verdict
 
 NAMES: Mapping[str, str] = {"vllm": "vLLM", "sglang": "SGLang", "lmdeploy": "LMDeploy", "tensorrt_llm": "TensorRT-LLM"}
 FEW = Limit("few requests at once: up to", 16, "", "the smallest load of the article's own table")
@@ -209,7 +209,11 @@ def _told(cell: Cell, band: int) -> str:
 
 def _conclusion(first: str, basis: Basis, by_article: str, cells: Sequence[Cell]) -> Sentence:
     if basis is Basis.REFERENCE:
-        return Sentence(f"So {NAMES[first]}, until two of them are measured.", basis)
+        told = (
+            f"{NAMES[first]}, by the reference figures alone. For measured ones let two frameworks serve this model "
+            f"for {LEAST_MINUTES} minutes each at a like load."
+        )
+        return Sentence(told, basis)
     if not first:
         names = " and ".join(sorted(NAMES.get(c.group.framework, c.group.framework) for c in cells))
         return Sentence(f"No difference is shown between {names}: nothing speaks for a change.", basis)

@@ -43,7 +43,7 @@ def test_text_is_for_people_and_has_what_to_change_first(inferwatch: Command) ->
         "   change: raise --gpu-memory-utilization (the default is 0.9)",
     ]
     assert "   confidence: low (preemptions are counted, and yet the cache was not full); held 1 h" in lines
-    assert "So SGLang, until two of them are measured. [reference estimate]" in ran.out
+    assert "SGLang, by the reference figures alone. For measured ones let two frameworks" in ran.out
     assert "How many more requests: needs a latency objective in the configuration (slos) for ttft, tpot, e2e" in lines
 
 
