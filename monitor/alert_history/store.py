@@ -32,10 +32,9 @@ from monitor.history import tables
 from monitor.history.database import for_writing, reading
 from monitor.history.postgres import byte_order, is_postgres
 from monitor.history.store import WriteError
-from monitor.history.trouble import explained, is_worth_repeating
+from monitor.history.trouble import explained, repeatedly
 from monitor.history.upsert import Progress, Upsert
 
-_ATTEMPTS = 3
 _TABLE = tables.alerts
 _C = _TABLE.c
 
@@ -113,19 +112,18 @@ class AlertStore:
             return connection.scalar(select(func.count()).where(_C.delivered_at.is_not(None)).limit(1)) != 0
 
     def _write(self, write: Callable[[Connection], None]) -> None:
-        for again in reversed(range(_ATTEMPTS)):
-            try:
-                with for_writing(self._engine).begin() as connection:
-                    if is_postgres(connection):
-                        # One after the other, so that none makes a row of its own of what another is writing.
-                        connection.exec_driver_sql(f"LOCK TABLE {_TABLE.name} IN SHARE ROW EXCLUSIVE MODE")
-                    write(connection)
-            except SQLAlchemyError as cause:
-                if not (again and is_worth_repeating(cause)):
-                    told = explained(self._engine.url, cause)
-                    raise WriteError(f"could not write the alert history at {told}") from cause
-            else:
-                return
+        def once() -> None:
+            with for_writing(self._engine).begin() as connection:
+                if is_postgres(connection):
+                    # One after the other, so that none makes a row of its own of what another is writing.
+                    connection.exec_driver_sql(f"LOCK TABLE {_TABLE.name} IN SHARE ROW EXCLUSIVE MODE")
+                write(connection)
+
+        try:
+            repeatedly(once)
+        except SQLAlchemyError as cause:
+            told = explained(self._engine.url, cause)
+            raise WriteError(f"could not write the alert history at {told}") from cause
 
     def _reading(self) -> AbstractContextManager[Connection]:
         return reading(self._engine, "alert history")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection, Engine, Table, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from monitor.history.postgres import Turn, is_postgres, take_turn
 from monitor.history.tables import Tier
-from monitor.history.trouble import is_worth_repeating
+from monitor.history.trouble import is_worth_repeating, repeatedly
 
 DAY = Tier.DAY.seconds
 _NAME = re.compile(r"(?P<table>\w+)_p(?P<day>\d{8})")
@@ -105,14 +105,14 @@ def drop_before(
 
 
 def _drop(connection: Connection, partition: Partition) -> None:
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            with connection.begin():
-                connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {partition.name}")
-        except OperationalError as error:
-            timed_out = getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
-            if attempt == _ATTEMPTS or not (timed_out or is_worth_repeating(error)):
-                raise
-        else:
-            return
+    def once() -> None:
+        with connection.begin():
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS {partition.name}")
+
+    repeatedly(once, _ATTEMPTS, _passes)
+
+
+def _passes(error: SQLAlchemyError) -> bool:
+    timed_out = isinstance(error, DBAPIError) and getattr(error.orig, "sqlstate", None) == _LOCK_NOT_AVAILABLE
+    return timed_out or is_worth_repeating(error)

@@ -24,13 +24,10 @@ from monitor.history.partitions import Partition, make_partitions, partition_of
 from monitor.history.retold import retell
 from monitor.history.rows import row_values, scope_of
 from monitor.history.tables import Tier, rows_table
-from monitor.history.trouble import explained, is_about_values, is_worth_repeating
+from monitor.history.trouble import explained, is_about_values, repeatedly
 from monitor.history.upsert import Ids, Progress, Seen, Upsert
 
 log = logging.getLogger(__name__)
-
-_ATTEMPTS = 3
-
 
 Key = tuple[str, str, str]
 """Node, and server or uuid; "" is the other one."""
@@ -98,16 +95,16 @@ class Store:
     def _write(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
         """`mark` writes how far this goes."""
         self.follow_file()
-        for again in reversed(range(_ATTEMPTS)):
-            try:
-                with self._writing:  # or one would build on ids of another that comes to nothing
-                    self._write_once(windows, events, mark)
-            except SQLAlchemyError as cause:
-                if not (again and is_worth_repeating(cause)):
-                    kind = RowsRefused if is_about_values(cause) else WriteError
-                    raise kind(f"could not write the history at {explained(self._engine.url, cause)}") from cause
-            else:
-                return
+
+        def once() -> None:
+            with self._writing:  # or one would build on ids of another that comes to nothing
+                self._write_once(windows, events, mark)
+
+        try:
+            repeatedly(once)
+        except SQLAlchemyError as cause:
+            kind = RowsRefused if is_about_values(cause) else WriteError
+            raise kind(f"could not write the history at {explained(self._engine.url, cause)}") from cause
 
     def _write_once(self, windows: Sequence[Window], events: Sequence[Event], mark: Callable[[Upsert], None]) -> None:
         wanted = {partition_of(_table(of), window.start) for window in windows for of in window.rows}

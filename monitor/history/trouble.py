@@ -1,11 +1,11 @@
-"""What is wrong with a database, in one line: where it is, the cause, and what to do; and whether it will pass."""
+"""What is wrong with a database, in one line: where it is, the cause, and what to do; and doing again what passes."""
 
 from __future__ import annotations
 
 import os
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psycopg
@@ -84,6 +84,21 @@ def is_worth_repeating(error: SQLAlchemyError) -> bool:
     """Another's transaction stood in the way, and is over: the same will do now, in a new one."""
     original = _original(error)
     return (original.sqlstate if isinstance(original, psycopg.Error) else _code(error)) in _PASSING
+
+
+def repeatedly(
+    do: Callable[[], None], attempts: int = 3, passes: Callable[[SQLAlchemyError], bool] = is_worth_repeating
+) -> None:
+    """Until it is done, as long as what stands in the way `passes`. Raises what ended the last attempt."""
+    for _ in range(attempts - 1):
+        try:
+            do()
+        except SQLAlchemyError as error:
+            if not passes(error):
+                raise
+        else:
+            return
+    do()
 
 
 def is_about_values(error: SQLAlchemyError) -> bool:

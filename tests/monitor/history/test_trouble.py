@@ -2,18 +2,19 @@
 
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from monitor.history.ask import History
 from monitor.history.database import DatabaseError, ReadError, open_database, sqlite_url, upgrade
 from monitor.history.recording import Recording
 from monitor.history.retention import Retention
 from monitor.history.store import Store, WriteError
-from monitor.history.trouble import explained
+from monitor.history.trouble import explained, repeatedly
 from monitor.history.upkeep import Upkeep
 from tests.monitor.observations import observation
 
@@ -140,3 +141,48 @@ def test_damage_while_it_runs_is_told_by_the_next_look_at_the_file(database: Eng
         History(database).ask("llm_requests_running", None, 0, 60, 60)
     with pytest.raises(ReadError, match=r"history.sqlite: the file is damaged"):
         Recording(store, 15)
+
+
+PASSING = _error(sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, "SQLITE_CONSTRAINT_FOREIGNKEY", "the series is gone")
+LASTING = _error(sqlite3.SQLITE_FULL, "SQLITE_FULL", "database or disk is full")
+
+
+def _fails(*errors: SQLAlchemyError) -> tuple[Callable[[], None], list[SQLAlchemyError]]:
+    """With each of these in turn, and then no more; and what is left of them."""
+    left = list(errors)
+
+    def do() -> None:
+        if left:
+            raise left.pop(0)
+
+    return do, left
+
+
+def test_what_fails_for_something_that_passes_is_done_again_up_to_three_times() -> None:
+    do, left = _fails(PASSING, PASSING)
+    repeatedly(do)
+    assert not left
+    do, left = _fails(PASSING, PASSING, PASSING, PASSING)
+    with pytest.raises(OperationalError, match="the series is gone"):
+        repeatedly(do)
+    assert len(left) == 1
+
+
+def test_what_fails_for_something_that_lasts_is_not_done_again() -> None:
+    do, left = _fails(PASSING, LASTING, PASSING)
+    with pytest.raises(OperationalError, match="disk is full"):
+        repeatedly(do)
+    assert len(left) == 1
+
+
+def test_what_is_done_is_not_done_again() -> None:
+    done: list[int] = []
+    repeatedly(lambda: done.append(1))
+    assert done == [1]
+
+
+def test_who_calls_says_what_passes_and_how_often_it_is_waited_for() -> None:
+    do, left = _fails(*[LASTING] * 9)
+    with pytest.raises(OperationalError, match="disk is full"):
+        repeatedly(do, 5, lambda error: error is LASTING)
+    assert len(left) == 4
