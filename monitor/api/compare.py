@@ -84,6 +84,7 @@ class EstimateOut(BaseModel):
     lower: float | None = Field(description="percentiles only: the measured one is not below", examples=[None])
     upper: float | None = Field(description="percentiles only: it is not above", examples=[None])
     at_least: bool = Field(description="the percentile may lie beyond what was measured", examples=[False])
+    no_interval: str | None = Field(description="why there is no interval; null: there is one", examples=[None])
 
 
 class CellOut(BaseModel):
@@ -228,4 +229,12 @@ def _cell(of: Cell) -> CellOut:
 def _estimate(of: Estimate) -> EstimateOut:
     high, upper = (None if end is None or math.isinf(end) else end for end in (of.high, of.upper))
     at_least = math.inf in (of.high, of.upper)
-    return EstimateOut(value=of.value, low=of.low, high=high, lower=of.lower, upper=upper, at_least=at_least)
+    return EstimateOut(
+        value=of.value,
+        low=of.low,
+        high=high,
+        lower=of.lower,
+        upper=upper,
+        at_least=at_least,
+        no_interval=of.no_interval or None,
+    )

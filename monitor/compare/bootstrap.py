@@ -93,13 +93,19 @@ class Draws:
 
 def draws(rows: int, least_minutes: float, seed: int, of_row: float = 1.0, alike: float = 0.0) -> Draws | None:
     """Of rows of `of_row` minutes on average, which are so much `alike`. None where there are too few blocks."""
-    minutes = rows * of_row
-    length = math.ceil(max(minutes ** (1 / 3), least_minutes, minutes / MOST_BLOCKS) / of_row - _ROUNDING)
+    length = block_rows(rows, least_minutes, of_row)
     blocks = rows // length
     if blocks < LEAST_BLOCKS:
         return None
     drawn = max(1, math.floor(blocks / _lacking(blocks, length, alike) + _ROUNDING))
     return Draws(rows, length, blocks, np.random.default_rng(seed).integers(rows, size=(REPLICATES, drawn)))
+
+
+def block_rows(rows: int, least_minutes: float, of_row: float = 1.0) -> int:
+    """How many rows a block is long."""
+    minutes = rows * of_row
+    length: int = math.ceil(max(minutes ** (1 / 3), least_minutes, minutes / MOST_BLOCKS) / of_row - _ROUNDING)
+    return length
 
 
 def likeness(values: Floats) -> float:

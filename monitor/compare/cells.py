@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from exporters.histogram import quantile
 from exporters.schema import PHASES
-from monitor.compare.bootstrap import Draws, Together, draws, enclosed, likeness, ranks
+from monitor.compare.bootstrap import LEAST_BLOCKS, Draws, Together, block_rows, draws, enclosed, likeness, ranks
 from monitor.compare.model import LEAST_MINUTES, PERCENTILES, Band, Cell, Estimate, Group, Measure, Workload
 from monitor.compare.rows import MINUTE, Number, Rows, known
 from monitor.compare.windows import histograms, longest
@@ -21,6 +21,7 @@ from monitor.history.packed import Floats
 _SEED = 7
 _HOUR = 3600.0
 _MILLION = 1e6
+_TOO_SELDOM = "known in too few of its minutes"
 _WHY = {
     Measure.TOKENS_PER_GPU: "which GPUs its servers ran on is not known, or they share them",
     Measure.HIT_RATIO: "not measured here",
@@ -38,9 +39,24 @@ def cell(group: Group, band: Band, rows: Rows, price: float | None = None) -> Ce
         return Cell(group, band, minutes, concurrency)
     drawn = _drawn(rows)
     measures = {**_ratios(rows, drawn, price), **_percentiles(rows, drawn)}
-    told = {name: measures[name] for name in Measure if name in measures}
+    why = _TOO_SELDOM if drawn else _too_little_time(rows)
+    told = {name: _explained(measures[name], why) for name in Measure if name in measures}
     missing = {name: why for name, why in _WHY.items() if name not in told}
     return Cell(group, band, minutes, concurrency, told, workload(rows), missing)
+
+
+def _explained(of: Estimate, why: str) -> Estimate:
+    return of if of.low is not None else replace(of, no_interval=why)
+
+
+def _too_little_time(rows: Rows) -> str:
+    together, of_row, least = _blocks(rows)
+    block, short = (block_rows(len(together), minutes, of_row) * of_row for minutes in (least, 0.0))
+    longest_requests = ", for its longest requests (P99)" if block > short else ""
+    return (
+        f"only {len(together) * of_row} minutes of time, and an interval takes {LEAST_BLOCKS * block}: "
+        f"{LEAST_BLOCKS} blocks of {block}{longest_requests}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +71,16 @@ class _Drawn:
 
 
 def _drawn(rows: Rows) -> _Drawn | None:
-    of_row = max(1, round(float(rows.number(Number.MINUTES).mean())))
-    together = Together.at(rows.start // (of_row * MINUTE))
+    together, of_row, least = _blocks(rows)
     alike = max(likeness(_over_time(together, *both)) for both in _wandering(rows))
-    found = draws(len(together), longest(rows).value / MINUTE, _SEED, of_row, alike)
+    found = draws(len(together), least, _SEED, of_row, alike)
     return None if found is None else _Drawn(together, found)
+
+
+def _blocks(rows: Rows) -> tuple[Together, int, float]:
+    """Rows by time, the minutes of each, and how many a block has at least."""
+    of_row = max(1, round(float(rows.number(Number.MINUTES).mean())))
+    return Together.at(rows.start // (of_row * MINUTE)), of_row, longest(rows).value / MINUTE
 
 
 def _wandering(rows: Rows) -> Iterator[tuple[Floats, Floats]]:

@@ -11,6 +11,7 @@ Comparison
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -116,6 +117,7 @@ class Estimate:
 
     Of percentiles `lower` and `upper` say between which bounds of buckets the measured one lies, and the interval takes
     them in: `upper` and `high` are infinite where the largest bucket holds it, and `high` of too few requests.
+    `no_interval` says why there is none, and is "" where there is one.
     """
 
     value: float
@@ -123,6 +125,7 @@ class Estimate:
     high: float | None = None
     lower: float | None = None
     upper: float | None = None
+    no_interval: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,15 @@ class Cell:
 
     def of(self, measure: Measure) -> Estimate | None:
         return self.measures.get(measure)
+
+    @property
+    def without_interval(self) -> Mapping[str, list[Measure]]:
+        """Measures, by why they have none."""
+        found: defaultdict[str, list[Measure]] = defaultdict(list)
+        for measure, estimate in self.measures.items():
+            if estimate.no_interval:
+                found[estimate.no_interval].append(measure)
+        return found
 
 
 class Verdict(StrEnum):

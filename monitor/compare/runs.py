@@ -20,6 +20,7 @@ from monitor.history.tables import comparison_runs
 from monitor.history.trouble import explained
 
 _C = comparison_runs.c
+_NO_INTERVAL = "a load test tells none"
 _TEXTS = ("tool", "framework", "version", "model", "gpu")
 
 
@@ -73,7 +74,11 @@ def _cell(row: Mapping[str, Any]) -> Cell:
     """Measures of a newer release are not known here."""
     run = _run(row)
     group = Group(run.framework, run.model, run.gpu, version=run.version, tool=run.tool, file=row["file"])
-    told = {measure: Estimate(run.measures[measure]) for measure in Measure if measure in run.measures}
+    told = {
+        measure: Estimate(run.measures[measure], no_interval=_NO_INTERVAL)
+        for measure in Measure
+        if measure in run.measures
+    }
     return Cell(group, run.band, 0, run.concurrency, told, run.workload)
 
 

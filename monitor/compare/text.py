@@ -85,6 +85,7 @@ def _piped(lines: Sequence[Line]) -> Iterator[str]:
 
 _GROUP = tuple(field.name for field in fields(Group))
 _WORKLOAD = ("prompt_tokens", "output_tokens", "abort_ratio")
+_NO_INTERVAL = "no_interval"
 
 
 def as_csv(told: Comparison) -> str:
@@ -92,7 +93,7 @@ def as_csv(told: Comparison) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = [f"{measure.value}{end}" for measure in Measure for end in _ends(measure)]
-    writer.writerow([*_GROUP, "at_once", "minutes", "concurrency", *columns, *_WORKLOAD])
+    writer.writerow([*_GROUP, "at_once", "minutes", "concurrency", *columns, *_WORKLOAD, _NO_INTERVAL])
     for cell in told.cells:
         writer.writerow(_row(cell))
     return text.getvalue()
@@ -112,3 +113,4 @@ def _row(cell: Cell) -> Iterator[object]:
         told = (getattr(estimate, end, None) for end in _ends(measure).values())
         yield from (None if number == math.inf else number for number in told)
     yield from (cell.workload.prompt_tokens, cell.workload.generation_tokens, cell.workload.abort_ratio)
+    yield "; ".join(cell.without_interval)

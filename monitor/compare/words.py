@@ -157,9 +157,17 @@ def too_few(told: Comparison) -> str:
     return f"With fewer than {LEAST_MINUTES} minutes, so not told: {names}." if few else ""
 
 
+def without_interval(told: Comparison) -> Iterator[str]:
+    """Of measured ones: where there is none, and why."""
+    for cell in told.told:
+        for why, measures in {} if cell.group.is_imported else cell.without_interval.items():
+            which = "" if len(measures) == len(cell.measures) else f", {', '.join(TITLES[each] for each in measures)}"
+            yield f"Without an interval, {name_of(cell.group)} at about {cell.band.at_once}{which}: {why}."
+
+
 def remarks(told: Comparison) -> list[str]:
     """All that is to be read beside the numbers."""
-    return [each for each in (*told.notes, left_out(told.left), too_few(told)) if each]
+    return [each for each in (*told.notes, left_out(told.left), too_few(told), *without_interval(told)) if each]
 
 
 def nothing(told: Comparison) -> str:

@@ -75,7 +75,7 @@ FIRST_TOKENS = Axis(
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """One measure of a cell. Without `text` it is not known, and `why` may say why."""
+    """One measure of a cell. Without `text` it is not known, and `why` may say why, as it does of an interval."""
 
     text: str = ""
     between: str = ""
@@ -242,7 +242,8 @@ def _number(cell: Cell, measure: Measure) -> Number:
     estimate = cell.of(measure)
     if estimate is None:
         return Number(why=cell.missing.get(measure, "too few minutes" if not cell.is_told else "not measured"))
-    return Number(value(measure, estimate), interval(measure, estimate))
+    between = interval(measure, estimate) or ("" if cell.group.is_imported else "no interval")
+    return Number(value(measure, estimate), between, estimate.no_interval)
 
 
 def router(page: ComparePage) -> APIRouter:

@@ -53,6 +53,7 @@ async def test_cells_have_their_measures_with_intervals(client: httpx.AsyncClien
     assert (vllm["minutes"], vllm["told"], vllm["concurrency"], vllm["gpu"]) == (59, True, 16, KIND)
     assert vllm["measures"]["tokens_per_second"] == {
         "value": 750, "low": 750, "high": 750, "lower": None, "upper": None, "at_least": False,
+        "no_interval": None,
     }  # fmt: skip
     assert vllm["measures"]["joules_per_token"]["value"] == pytest.approx(24_000 / 45_000)
     assert vllm["measures"]["cost_per_million_tokens"]["value"] == pytest.approx(3.6 / 3600 / 750 * 1e6)
@@ -70,7 +71,16 @@ async def test_cells_are_ranked_where_they_stand_beside_each_other(client: httpx
 async def test_an_imported_run_is_labelled_with_its_tool_and_file(client: httpx.AsyncClient) -> None:
     [run] = [c for c in (await asked(client))["cells"] if c["tool"]]
     assert (run["tool"], run["file"], run["minutes"], run["told"]) == ("guidellm", "a.json", 0, True)
-    assert run["measures"]["tokens_per_second"]["low"] is None
+    tokens = run["measures"]["tokens_per_second"]
+    assert (tokens["low"], tokens["no_interval"]) == (None, "a load test tells none")
+
+
+async def test_a_number_without_an_interval_says_why(client: httpx.AsyncClient) -> None:
+    told = await asked(client, since=START, until=START + 12 * MINUTE)
+    cell = next(c for c in told["cells"] if c["framework"] == "vllm")
+    assert cell["minutes"] == 12
+    for measure in cell["measures"].values():
+        assert measure["no_interval"] == "only 12 minutes of time, and an interval takes 15: 5 blocks of 3"
 
 
 async def test_an_upgrade_is_split_into_before_and_after(client: httpx.AsyncClient) -> None:

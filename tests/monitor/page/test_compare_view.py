@@ -90,6 +90,13 @@ async def test_the_page_says_why_a_number_is_missing(client: httpx.AsyncClient) 
     assert "tokens/s at about 16: sglang &gt; vllm" in page.text
 
 
+async def test_the_page_says_why_a_number_has_no_interval(client: httpx.AsyncClient) -> None:
+    text = (await client.get("/compare", params={"since": "12m"})).text
+    why = "only 12 minutes of time, and an interval takes 15: 5 blocks of 3"
+    assert f'title="{why}">no interval</span>' in text
+    assert f"<li>Without an interval, sglang at about 16: {why}.</li>" in text
+
+
 async def test_the_form_keeps_what_was_asked_and_the_links_ask_the_same(client: httpx.AsyncClient) -> None:
     text = (await client.get("/compare", params={"since": "45m", "by": "server", "matched": "true"})).text
     assert '<option value="45m" selected>' in text
