@@ -62,8 +62,8 @@ def _restart(fleet: Fleet, fault: Fault, now: float) -> None:
     fleet.servers[fault.target].stop(now, now + fault.values["down"])
 
 
-def _hang(fleet: Fleet, fault: Fault, _now: float) -> None:
-    fleet.servers[fault.target].hang(fault.ends)
+def _hang(fleet: Fleet, fault: Fault, now: float) -> None:
+    fleet.servers[fault.target].hang(now, fault.ends)
 
 
 def _wake(fleet: Fleet, fault: Fault, now: float) -> None:

@@ -75,6 +75,10 @@ class Engine:
     def cached_kv_tokens(self) -> int:
         return self._kv.cached * self._kv.block_tokens
 
+    @property
+    def still_until(self) -> float:
+        return self._frozen_until
+
     # What it is asked
 
     def submit(self, request: Request, at: float | None = None) -> None:

@@ -120,6 +120,10 @@ class EngineState(Protocol):
     def cached_kv_tokens(self) -> int:
         """Held by nobody, kept for prefixes that may come again."""
 
+    @property
+    def still_until(self) -> float:
+        """It makes no step before: a moment that is over, unless it hangs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -129,6 +133,8 @@ class Answer:
     content_type: str
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
+    seconds: float = 0.0
+    """Until it comes."""
 
 
 NOT_FOUND = Answer(404, "application/json", b'{"detail":"Not Found"}')

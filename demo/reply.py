@@ -44,4 +44,4 @@ def unauthorized(_: Reply) -> Reply:
 
 
 def empty(reply: Reply) -> Reply:
-    return Reply(replace(reply.answer, body=b"") if reply.answer else None)
+    return replace(reply, answer=replace(reply.answer, body=b"") if reply.answer else None)

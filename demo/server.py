@@ -156,7 +156,8 @@ class SimulatedServer:
     def answer(self, path: str, now: float) -> Reply:
         if self.process is None:
             return REFUSED
-        reply = Reply(self._answer(self.process.face, path, now))
+        answer = self._answer(self.process.face, path, now)
+        reply = Reply(answer, wait=answer.seconds)
         for change in self.changes.values():
             reply = change(reply)
         return reply
@@ -186,6 +187,7 @@ class SimulatedServer:
         """Everything in it is lost. It starts again at `until`; without, when it is told to."""
         for engine, witness in zip(self.process.engines if self.process else (), self.witnesses, strict=False):
             witness.lost(engine.crash(), now)
+            witness.ended(now)
         self.process, self._up_at, self.hangs_until = None, until, now
 
     def start(self, now: float) -> None:
@@ -197,10 +199,11 @@ class SimulatedServer:
         """From its next start on."""
         self._renamed = is_new
 
-    def hang(self, until: float) -> None:
+    def hang(self, now: float, until: float) -> None:
         self.hangs_until = until
-        for engine in self.process.engines if self.process else ():
+        for engine, witness in zip(self.process.engines if self.process else (), self.witnesses, strict=False):
             engine.hang(until)
+            witness.stood_still(now, until)
 
     def freeze(self, is_frozen: bool) -> None:
         """Its gauges, until it is started anew."""

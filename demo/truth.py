@@ -78,6 +78,8 @@ class Witness(Silent):
         """Seconds since the last token, count."""
         self.ends = Column(5)
         """Seconds since arrival and since the first token, prompt tokens, generated tokens, place of the reason."""
+        self.halts: list[Window] = []
+        """In which it hung."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -110,6 +112,13 @@ class Witness(Silent):
         lengths = request.prompt_tokens, request.generated_tokens
         self.ends.add(now, now - request.arrived, since_first, *lengths, reason)
 
+    def stood_still(self, since: float, until: float) -> None:
+        self.halts.append(Window(since, until))
+
+    def ended(self, now: float) -> None:
+        """Its process, that no longer hangs either."""
+        self.halts = [Window(halt.start, min(halt.end, now)) for halt in self.halts if halt.start < now]
+
     def lost(self, requests: Iterable[Request], now: float) -> None:
         """What `Engine.crash` says was lost."""
         for _ in requests:
@@ -129,7 +138,8 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """`finished` counts by reason. Tokens count when scheduled or generated, whatever becomes of them."""
+    """`finished` counts by reason. Tokens count when scheduled or generated, whatever becomes of them. `hung_seconds`
+    are those of all engines together."""
 
     arrived: int
     rejected: int
@@ -140,6 +150,7 @@ class Summary:
     cached_tokens: int
     generated_tokens: int
     hit_ratio: float | None
+    hung_seconds: float
     latency: dict[str, Latency]
 
 
@@ -157,6 +168,7 @@ class Truth:
         for witness in self._witnesses.values():
             for column in witness.columns:
                 column.forget(before)
+            witness.halts = [halt for halt in witness.halts if halt.end > before]
 
     def values(
         self, measure: Measure, window: Window = ALWAYS, engines: Collection[str] | None = None
@@ -197,6 +209,7 @@ class Truth:
             cached_tokens=cached,
             generated_tokens=sum(_generated(w, window) for w in chosen),
             hit_ratio=cached / prompt if prompt else None,
+            hung_seconds=sum(_shared(halt, window) for w in chosen for halt in w.halts),
             latency={m: _latency(self.values(m, window, engines)) for m in get_args(Measure)},
         )
 
@@ -234,6 +247,10 @@ def _answered(witness: Witness, window: Window) -> Iterator[tuple[float, ...]]:
 
 def _generated(witness: Witness, window: Window) -> int:
     return witness.first_tokens.count(window) + int(sum(count for _, count in witness.tokens.rows(window)))
+
+
+def _shared(one: Window, other: Window) -> float:
+    return max(0.0, min(one.end, other.end) - max(one.start, other.start))
 
 
 def _latency(values: Sequence[tuple[float, int]]) -> Latency:

@@ -28,7 +28,7 @@ class Lmdeploy:
         self._metrics = METRICS[identity.release](identity, self._engine, renamed)
         self.page = self._metrics.page
         self._documents: dict[str, Callable[[float], Answer]] = {
-            "/health": lambda _: _json({"status": "healthy", "message": "engine is healthy"}),
+            "/health": self._metrics.health.answer,
             "/v1/models": self._models,
             "/distserve/engine_info": self._engine_info,
         }

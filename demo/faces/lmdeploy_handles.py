@@ -17,6 +17,8 @@ class Handles:
         self._count = count
         self._held: dict[Request, float] = {}
         self._queue: OrderedDict[Request, None] = OrderedDict()
+        self.busy_since: float | None = None
+        """Since when somebody has had one all the time."""
 
     @property
     def held(self) -> int:
@@ -27,6 +29,8 @@ class Handles:
         return len(self._queue)
 
     def ask(self, request: Request, now: float) -> None:
+        if not self._held:
+            self.busy_since = now
         if len(self._held) < self._count:
             self._held[request] = now
         else:
@@ -46,6 +50,8 @@ class Handles:
         if self._held.pop(request, None) is not None and self._queue:
             following, _ = self._queue.popitem(last=False)
             self._held[following] = now
+        if not self._held:
+            self.busy_since = None
 
     def since(self, request: Request) -> float:
         """When it got its own."""

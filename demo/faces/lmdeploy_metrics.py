@@ -9,6 +9,7 @@ from demo.faces.board import Board, Signals
 from demo.faces.exposition import ONE_PROCESS, Page
 from demo.faces.lmdeploy_families import NEW, OLD, rows
 from demo.faces.lmdeploy_handles import Handles
+from demo.faces.lmdeploy_health import Health
 from demo.faces.vllm_http import process_at, process_rows
 from demo.model import EngineState, Identity, Request, Steps
 
@@ -23,6 +24,7 @@ class Metrics:
         self.page = Page(ONE_PROCESS, renamed=renamed)
         self.engine = engine
         self.handles = Handles(engine.limits.running)
+        self.health = Health(identity.started, self.handles)
         self.arrivals = self.succeeded = self.failed = 0
         self._started = identity.started
         board = Board(self.page, [*process_rows(identity), *rows(identity.release, engine.limits)])
@@ -91,6 +93,7 @@ class Metrics:
 
     def stepped(self, steps: Steps, now: float) -> None:
         """Counters have moved already."""
+        self.health.last_step = now
 
 
 class NewMetrics(Metrics):
@@ -116,6 +119,7 @@ class NewMetrics(Metrics):
         self._found += request.cached_tokens
 
     def stepped(self, steps: Steps, now: float) -> None:
+        super().stepped(steps, now)
         self._loop(now)
 
     def _loop(self, now: float) -> None:

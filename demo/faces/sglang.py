@@ -1,12 +1,15 @@
 """SGLang 0.4.9 and 0.5.23: what its server answers. Started with --enable-metrics and --collect-tokens-histogram.
 
 Left out: speculation, caches beyond the GPU, what is evicted from the GPU's, the warm-up request, and that a request
-that was put back into the queue has its stages timed again. 0.4.9 is asked by clients that stream.
+that was put back into the queue has its stages timed again; the token that is made for whoever asks how it is, and that
+such a question counts among HTTP requests until it is answered. 0.4.9 is asked by clients that stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import floor
 
 from demo.faces import sglang_documents as documents
 from demo.faces.board import Board, Signals
@@ -18,7 +21,12 @@ from demo.model import NOT_FOUND, Answer, EngineState, Identity, Observer
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _LOADS_SECONDS = 0.0008
+_HEALTH_SECONDS = 20.0
+"""SGLANG_HEALTH_CHECK_TIMEOUT"""
+_HEALTH_LOOK_SECONDS = 1.0
 _CPU_SHARES = {"tokenizer": 0.3, "detokenizer": 0.1}
+_ASKS_SCHEDULERS = {"/get_server_info", "/server_info", "/get_load"}
+"""Each of which has to answer before these do."""
 
 
 class Sglang:
@@ -80,10 +88,25 @@ class Sglang:
     def _found(self, path: str, now: float) -> Answer:
         if path.startswith("/metrics"):  # a mount: whatever follows is the same page
             return self._metrics(now)
-        if path in {"/health", "/health_generate"}:
+        if path == "/health" and not self._release.has_ranks:
             return Answer(200, "", b"")
+        if path in {"/health", "/health_generate"}:
+            return self._health(now)
         document = self._documents.get(path)
-        return documents.answer(document(now)) if document else NOT_FOUND
+        if document is None:
+            return NOT_FOUND
+        answer = documents.answer(document(now))
+        return replace(answer, seconds=self._still(now, max)) if path in _ASKS_SCHEDULERS else answer
+
+    def _health(self, now: float) -> Answer:
+        """It looks each second whether any scheduler has told anything since it was asked."""
+        looks = floor(self._still(now, min) / _HEALTH_LOOK_SECONDS) + 1
+        seconds = looks * _HEALTH_LOOK_SECONDS
+        return Answer(200 if seconds <= _HEALTH_SECONDS else 503, "", b"", seconds=min(seconds, _HEALTH_SECONDS))
+
+    def _still(self, now: float, of: Callable[[Iterable[float]], float]) -> float:
+        """Seconds until the first, or the last, of the engines works."""
+        return of(max(engine.still_until - now, 0.0) for engine in self._engines)
 
     def _metrics(self, now: float) -> Answer:
         for scheduler in self._schedulers:

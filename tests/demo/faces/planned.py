@@ -57,6 +57,7 @@ class Script:
         self.running: list[Request] = []
         self.waiting: list[Request] = []
         self.cached_kv_tokens = 0
+        self.still_until = 0.0
         self._observers: list[Observer] = []
         self._events: list[tuple[float, int, Callable[[float], None]]] = []
         self._requests = 0

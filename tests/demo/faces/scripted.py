@@ -19,6 +19,7 @@ class Scripted:
     waiting: list[Request] = field(default_factory=list)
     kv_tokens: int = 0
     cached_kv_tokens: int = 0
+    still_until: float = 0.0
     observers: list[Observer] = field(default_factory=list)
     served: list[Request] = field(default_factory=list)
 
