@@ -83,7 +83,8 @@ async def following(
     url: str, database: Engine, *, delay: float = 30.0, **settings: Any
 ) -> AsyncIterator[AlertFollower]:
     """`delay` says as of when is read: it may be longer than any that can be configured."""
-    given = {"url": url, "max_requests_per_second": 1e6, "backfill": 4 * HOUR, **settings}
+    backfill = time.time() - START + HOUR
+    given = {"url": url, "max_requests_per_second": 1e6, "backfill": backfill, **settings}
     config = PrometheusSection.model_validate(given).model_copy(update={"delay": delay})
     client = Client(config)
     yield AlertFollower(client, config, AlertStore(database))

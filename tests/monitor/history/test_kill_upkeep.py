@@ -42,17 +42,13 @@ def url_of(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=False)
 
 
-def started(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", UPKEEPER, *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+def ran(*arguments: str, lives: int = 0) -> int:
+    """The exit status."""
+    return subprocess.run([sys.executable, "-m", UPKEEPER, str(lives), *arguments], cwd=ROOT, check=False).returncode
 
 
-def kill_after(process: subprocess.Popen[str], lines: int) -> None:
-    with process:
-        assert process.stdout
-        assert all(process.stdout.readline() for _ in range(lines)), "it has not ended by itself"
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+def killed(lives: int, *arguments: str) -> None:
+    assert ran(*arguments, lives=lives) == -signal.SIGKILL, "it has not ended by itself"
 
 
 def all_rows(engine: Engine) -> dict[str, list[Any]]:
@@ -68,7 +64,7 @@ def test_roll_ups_lose_and_double_nothing(database: Engine, tmp_path: Path) -> N
     back_up(database, tmp_path / "before", lambda _: None)
     moments = random.Random(2026)
     for _ in range(DEATHS):
-        kill_after(started("roll-up", url_of(database)), moments.randint(1, 8))
+        killed(moments.randint(1, 8), "roll-up", url_of(database))
     while roll_up(database, START + 100 * DAY):
         pass
     found = all_rows(database)
@@ -85,14 +81,13 @@ def test_a_backup_is_whole_or_not_there(database: Engine, tmp_path: Path) -> Non
     folder = tmp_path / "backups"
     folder.mkdir()
     file = folder / "b"
-    for lines in (1, 3):
-        kill_after(started("back-up", url_of(database), str(file)), lines)
+    for lives in (1, 3):
+        killed(lives, "back-up", url_of(database), str(file))
         assert not file.exists()
     assert all(path.name.startswith("b.") and ".partial" in path.name for path in folder.iterdir())
-    with started("back-up", url_of(database), str(file)) as process:
-        process.communicate()
+    assert ran("back-up", url_of(database), str(file)) == 0
     whole = file.read_bytes()
-    kill_after(started("back-up", url_of(database), str(file)), 2)
+    killed(2, "back-up", url_of(database), str(file))
     assert file.read_bytes() == whole, "the one before stays until the next is whole"
 
 
@@ -112,11 +107,9 @@ def test_a_restore_is_whole_or_nothing(database: Engine, other: Engine, tmp_path
     while roll_up(database, START + 100 * DAY):
         pass
     back_up(database, tmp_path / "b", lambda _: None)
-    for lines in (2, 5):
-        kill_after(started("restore", url_of(other), str(tmp_path / "b")), lines)
+    for lives in (2, 5):
+        killed(lives, "restore", url_of(other), str(tmp_path / "b"))
         with other.connect() as connection:
             assert connection.scalar(select(func.count()).select_from(tables.series)) == 0
-    with started("restore", url_of(other), str(tmp_path / "b")) as process:
-        process.communicate()
-    assert process.returncode == 0
+    assert ran("restore", url_of(other), str(tmp_path / "b")) == 0
     assert all_rows(other) == all_rows(database)

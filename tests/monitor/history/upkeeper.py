@@ -1,12 +1,16 @@
-"""A process that rolls up, backs up or restores: `python upkeeper.py roll-up|back-up|restore DATABASE_URL [FILE]`.
+"""A process that rolls up, backs up or restores: `upkeeper.py LIVES roll-up|back-up|restore DATABASE_URL [FILE]`.
 
-It prints a line wherever it tells how far it is.
+Wherever it tells how far it is it loses a life; with the last it dies by SIGKILL, some moment later.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from itertools import count
 from pathlib import Path
+from threading import Thread
 
 from monitor.history import backup, transfer
 from monitor.history.database import open_database
@@ -15,21 +19,22 @@ from monitor.history.rollup import roll_up
 from tests.monitor.history.fleet import DAY, START
 
 
-def tell(text: str) -> None:
-    print(text, flush=True)  # noqa: T201
-
-
-def told() -> bool:
-    tell("rolled up")
-    return False
-
-
 def main() -> None:
-    work, url, *files = sys.argv[1:]
+    lives, work, url, *files = sys.argv[1:]
+    times = count(1)
+
+    def tell(_: str = "") -> None:
+        if next(times) == int(lives):
+            Thread(target=os.kill, args=(os.getpid(), signal.SIGKILL)).start()
+
+    def wants_to_end() -> bool:
+        tell()
+        return False
+
     engine = open_database(url)
     backup._PAGES_AT_ONCE, transfer._AT_ONCE = 16, 50
     if work == "roll-up":
-        while roll_up(engine, START + 100 * DAY, told):
+        while roll_up(engine, START + 100 * DAY, wants_to_end):
             pass
     elif work == "back-up":
         backup.back_up(engine, Path(files[0]), tell, overwrite=True)
