@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import NewType
+from typing import Literal, NewType
 
 from exporters.exposition import format_bound
 
@@ -69,6 +69,11 @@ def quoted(text: str) -> str:
 def literal(text: str) -> str:
     """A regular expression (RE2) that matches this text alone."""
     return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def filled(label: str, form: str, way: Literal["=", "=~"] = "=") -> Matcher:
+    """With a place, such as `%q`, for a value that a template of Prometheus fills in by its `printf`."""
+    return Matcher(f"{label}{way}{form}")
 
 
 def selector(names: Iterable[str], *more: Matcher) -> str:

@@ -107,7 +107,8 @@ def _embedded(
     to = config.alertmanager
     poster = Poster(to.url, to.access) if to.url else None
     ourselves = Ourselves(config.node, _Known(recorder, fleet))
-    return Embedded(ConditionRows(database, fleet), AlertStore(database), ourselves, poster, clock=clock)
+    rows, store = ConditionRows(database, fleet), AlertStore(database)
+    return Embedded(rows, store, ourselves, poster, servers_on=fleet.gpus.last_servers, clock=clock)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,8 @@ class GpuRow(BaseModel, frozen=True):
     """Unix seconds of its last answer."""
     servers: list[str] = []
     """Names of the servers of this node that run on it."""
+    last_servers: list[str] = []
+    """Those that were seen on it last: one that is lost shows no process."""
     utilization: float | None = None
     """Share of time in which any kernel ran: not idle, never how full."""
     sm_active: float | None = None
@@ -79,12 +81,15 @@ class _Gpu:
     latest: GpuObservation
     last_seen: float | None = None
     facts: dict[str, str] = field(default_factory=dict)
+    servers: tuple[str, ...] = ()
+    """The last that were seen on it."""
     throttled: dict[str, float] | None = None
     counted: tuple[float, dict[Series, float]] = (0.0, {})
     """When throttled seconds were read last, and how many."""
 
     def take(self, observation: GpuObservation) -> None:
         self.latest, self.throttled = observation, None
+        self.servers = observation.servers or self.servers
         self.facts.update({name: text for name, text in observation.info.items() if name in _FACTS})
         if observation.up:
             self.last_seen = observation.at
@@ -112,6 +117,7 @@ class _Gpu:
             observed_at=gpu.at,
             last_seen=self.last_seen,
             servers=sorted(set(gpu.servers)),
+            last_servers=sorted(set(self.servers)),
             findings=[*([] if silent is None else [_silent(silent)]), *map(FindingOut.of, gpu.findings)],
             fields=[FieldOut.of(f) for f in gpu.fields],
         )
@@ -150,6 +156,12 @@ class GpuFleet:
             self._forget(now)
             gpus = sorted(self._gpus.items(), key=lambda item: (item[0][0], _number(item[1].latest.gpu), item[0][1]))
             return [gpu.row(self._silent(gpu.latest.at, now)) for _, gpu in gpus]
+
+    def last_servers(self, node: str, uuid: str) -> set[str]:
+        """Those that were seen last on a GPU or on its instances."""
+        with self._lock:
+            gpus = [gpu for (of, _), gpu in self._gpus.items() if of == node]
+        return {name for gpu in gpus if uuid in (gpu.latest.uuid, gpu.latest.parent) for name in gpu.servers}
 
     def hosts(self, now: float) -> list[GpuHost]:
         """Those whose GPUs are read, or should be."""

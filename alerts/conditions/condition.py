@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from alerts.conditions import hit
 from alerts.conditions.expression import Expression
 from alerts.conditions.holding import Firing, Holder
 from alerts.conditions.rows import MinuteRows
+from alerts.conditions.sentence import Sentence
 from alerts.rules.model import Alert, runbook
 
 Severity = Literal["page", "ticket", "none"]
 
 STEP = 60
 """Seconds between two evaluations."""
-_FIELD = re.compile(r"\{(\w+)\}")
-_TEMPLATES = {
-    "number": '{{ printf "%.0f" $value }}',
-    "ratio": "{{ $value | humanizePercentage }}",
-    "seconds": '{{ printf "%.3g" $value }} s',
-}
 
 
 def duration(seconds: float) -> str:
@@ -54,21 +49,24 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`summary` names labels and `{value}` in braces. `limits` are those of the expression, without hold and keep.
+    """`summary` is true in every phase: while the alert is kept firing, its value is that of when it held last.
 
-    `after` is how many seconds after a sudden fault it fires, read every 30 seconds and judged every minute.
+    `first` is what to do first, as an order. `limits` are those of the expression, without hold and keep. `after` is
+    how many seconds after a sudden fault it fires, read every 30 seconds and judged every minute. `hits_servers`: it
+    is of a GPU, and names the servers on it.
     """
 
     name: str
     severity: Severity
     meaning: str
-    summary: str
+    summary: Sentence
+    first: str
     expression: Expression
     after: int
     limits: tuple[Limit, ...] = ()
     hold: Limit | None = None
     keep: Limit | None = None
-    value: Literal["number", "ratio", "seconds"] = "number"
+    hits_servers: bool = False
 
     @property
     def for_seconds(self) -> int:
@@ -94,14 +92,14 @@ class Condition:
             self.name,
             self.promql(),
             {"severity": self.severity},
-            {"summary": _FIELD.sub(self._template, self.summary), "runbook": self.runbook},
+            self._annotations(self.summary.template, hit.template()),
             self.for_seconds,
             self.keep_firing_for_seconds,
         )
 
-    def told(self, labels: Mapping[str, str], value: float) -> str:
-        """The summary of one firing, as Prometheus writes it from the rule."""
-        return _FIELD.sub(lambda m: self._shown(value) if m[1] == "value" else labels.get(m[1], ""), self.summary)
+    def told(self, labels: Mapping[str, str], value: float, servers: Iterable[str] = ()) -> dict[str, str]:
+        """The annotations of one firing, as Prometheus writes them from the rule; `servers` ran on its GPU last."""
+        return self._annotations(self.summary.filled(labels, value), hit.told(servers))
 
     def holder(self) -> Holder:
         return Holder(self.for_seconds, self.keep_firing_for_seconds)
@@ -117,10 +115,7 @@ class Condition:
             over += holder.take(at, self.expression.at(rows, at))
         return sorted([*over, *holder.firing()], key=lambda f: (f.start, f.labels))
 
-    def _template(self, field: re.Match[str]) -> str:
-        return _TEMPLATES[self.value] if field[1] == "value" else f"{{{{ $labels.{field[1]} }}}}"
-
-    def _shown(self, value: float) -> str:
-        if self.value == "ratio":
-            return f"{value * 100:.4g}%"
-        return f"{value:.3g} s" if self.value == "seconds" else f"{value:.0f}"
+    def _annotations(self, summary: str, servers: str) -> dict[str, str]:
+        hits = {hit.SERVERS: servers} if self.hits_servers else {}
+        description = f"{self.meaning} First: {self.first}"
+        return {"summary": summary, "description": description, **hits, "runbook": self.runbook}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from alerts.burn import DAY, HOUR, MINUTE
 from alerts.conditions.condition import Condition, Limit, Severity
 from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
+from alerts.conditions.sentence import Explained, Sentence
+from exporters.findings import GPU_KINDS
 from exporters.gpu.xids import XIDS, Class
 
 _GPU = ("node", "uuid")
@@ -17,36 +19,62 @@ def _xids(kind: Class) -> Match:
     return Match("xid", tuple(str(number) for number, xid in sorted(XIDS.items()) if xid.kind is kind))
 
 
-def _xid_condition(name: str, severity: Severity, kind: Class, meaning: str) -> Condition:
+def _reported(kind: Class) -> Sentence:
+    reported = "GPU {gpu} on {node} reported XID {xid}"
+    words = tuple((str(number), xid.meaning) for number, xid in sorted(XIDS.items()) if xid.kind is kind)
+    return Sentence(f"{reported}: {{explained}}", explained=Explained("xid", words)) if words else Sentence(reported)
+
+
+def _xid_condition(name: str, severity: Severity, kind: Class, meaning: str, first: str) -> Condition:
     return Condition(
         name=name,
         severity=severity,
         meaning=meaning,
-        summary="GPU {gpu} on {node} reported XID {xid}",
+        summary=_reported(kind),
+        first=first,
         expression=Rise("gpu_xid_errors_total", _EVENT.seconds, (_xids(kind),), born_on=_GPU).above(0),
         after=0,
         limits=(_EVENT,),
+        hits_servers=True,
     )
 
 
 XID_HARDWARE = _xid_condition(
-    "GpuXidHardware", "page", Class.HARDWARE, "The driver reported an error that condemns the hardware."
+    "GpuXidHardware",
+    "page",
+    Class.HARDWARE,
+    "The driver reported an error that condemns the hardware.",
+    "take the servers on this GPU out of the load balancer, then drain its node.",
 )
 XID_RECOVERED = _xid_condition(
-    "GpuXidRecovered", "ticket", Class.RECOVERED, "The driver reported an error that it could contain."
+    "GpuXidRecovered",
+    "ticket",
+    Class.RECOVERED,
+    "The driver reported an error that it could contain.",
+    "see whether a server on this GPU ended, and restart it.",
 )
 XID_APPLICATION = _xid_condition(
-    "GpuXidApplication", "ticket", Class.APPLICATION, "The driver reported an error of a program on the GPU."
+    "GpuXidApplication",
+    "ticket",
+    Class.APPLICATION,
+    "The driver reported an error of a program on the GPU.",
+    "read the log of the server on this GPU at that moment.",
 )
 XID_UNKNOWN = _xid_condition(
-    "GpuXidUnknown", "ticket", Class.OTHER, "The driver reported an error whose number is not known here."
+    "GpuXidUnknown",
+    "ticket",
+    Class.OTHER,
+    "The driver reported an error whose number is not known here.",
+    "look the number up in NVIDIA's list of XID errors.",
 )
 
 ECC = Condition(
     name="GpuEccUncorrected",
     severity="page",
     meaning="Memory of the GPU lost data.",
-    summary="GPU {gpu} on {node}: {value} uncorrected ECC errors in 10 minutes",
+    summary=Sentence("Uncorrected ECC errors of GPU {gpu} on {node} within 10 minutes: {value}"),
+    first="restart the servers on this GPU: what they answered in the last minutes may be wrong.",
+    hits_servers=True,
     expression=Merged(
         "sum",
         Rise("gpu_ecc_errors_total", _EVENT.seconds, (Match("kind", ("uncorrected",)),)),
@@ -60,7 +88,9 @@ ROW_REMAP = Condition(
     name="GpuRowRemapFailed",
     severity="ticket",
     meaning="A broken memory row could not be replaced: no spare ones are left. It stays so until the GPU is replaced.",
-    summary="A GPU on {node} ({uuid}) has no spare memory rows left",
+    summary=Sentence("A GPU on {node} ({uuid}) has no spare memory rows left"),
+    first="plan to have the GPU replaced, and silence this alert until then.",
+    hits_servers=True,
     expression=Merged("max", Now("inferwatch_gpu_finding", (Match("reason", ("gpu_row_remap_failed",)),)), by=_GPU),
     after=6 * MINUTE,
     hold=Limit("for", 5 * MINUTE, "seconds", "it does not pass, and no minute counts"),
@@ -72,7 +102,9 @@ SLOWED = Condition(
     name="GpuSlowedDown",
     severity="ticket",
     meaning="The GPU's clocks are held down because it is too hot, or because its power supply says so.",
-    summary="GPU {gpu} on {node} is slowed down {value} of the time ({reason})",
+    summary=Sentence("Clocks of GPU {gpu} on {node} were held down for {value} of 15 minutes ({reason})", "ratio"),
+    first="compare its temperature with its neighbours': one that is hot is its cooler, all of them are the room.",
+    hits_servers=True,
     expression=Rise(
         "gpu_throttled_seconds_total",
         _THROTTLE_WINDOW.seconds,
@@ -84,7 +116,6 @@ SLOWED = Condition(
     limits=(_THROTTLE_WINDOW, _THROTTLED),
     hold=Limit("for", 5 * MINUTE, "seconds", "the first readings of a GPU are few"),
     keep=Limit("kept firing after it", 15 * MINUTE, "seconds", "heat comes and goes with the load"),
-    value="ratio",
 )
 
 _LINK_WINDOW = Limit("over", 15 * MINUTE, "seconds", "errors come in bursts")
@@ -101,7 +132,9 @@ NVLINK = Condition(
     name="NvlinkErrors",
     severity="ticket",
     meaning="Links between GPUs make errors: tensor parallel servers get slow, or hang.",
-    summary="NVLink of GPU {gpu} on {node}: {value} errors in 15 minutes",
+    summary=Sentence("NVLink errors of GPU {gpu} on {node} within 15 minutes: {value}"),
+    first="see whether the servers on it got slower or hang; where they did, drain the node and reset its GPUs.",
+    hits_servers=True,
     expression=_link_errors("recovery")
     .above(_RECOVERIES.value)
     .otherwise(_link_errors("crc", "replay").at_least(_RESENT.value)),
@@ -113,7 +146,9 @@ LOST = Condition(
     name="GpuLost",
     severity="page",
     meaning="A GPU that was there does not answer any more.",
-    summary="GPU {gpu} on {node} is lost ({uuid})",
+    summary=Sentence("GPU {gpu} on {node} was lost ({uuid})"),
+    first="take the servers on it out of the load balancer, then drain its node and reboot it.",
+    hits_servers=True,
     expression=Now("gpu_up").equal(0),
     after=3 * MINUTE,
     hold=Limit("for", 2 * MINUTE, "seconds", "a call may hang in the driver for a moment"),
@@ -135,7 +170,9 @@ IDLE = Condition(
     name="GpuIdle",
     severity="ticket",
     meaning="Somebody holds the GPU's memory, and it computed nothing for a day.",
-    summary="GPU {gpu} on {node} is allocated and has been idle for a day",
+    summary=Sentence("GPU {gpu} on {node} is allocated and has been idle for a day"),
+    first="find out who holds its memory (`nvidia-smi`), and whether they need it.",
+    hits_servers=True,
     expression=_used()
     .below(_IDLE.value)
     .where(Now("gpu_memory_used_bytes").per(Now("gpu_memory_total_bytes")).above(_TAKEN.value)),
@@ -146,13 +183,23 @@ IDLE = Condition(
 
 _OF_OTHERS = ("gpu_ecc_uncorrected", "gpu_row_remap_failed", "gpu_xid_hardware")
 """Errors with an alert of their own."""
+
+
+def _in_words() -> Explained:
+    words = {reason: kind.message.rstrip(".") for reason, kind in GPU_KINDS.items() if kind.severity == "error"}
+    own = {"internal_error": "inferwatch failed on what the driver answered"}
+    return Explained("reason", tuple((r, text) for r, text in (words | own).items() if r not in _OF_OTHERS))
+
+
 _ERRORS = Now("inferwatch_gpu_finding", (Match("severity", ("error",)), Match("reason", _OF_OTHERS, "is_not")))
 
 UNHEALTHY = Condition(
     name="GpuUnhealthy",
     severity="ticket",
     meaning="GPUs of a node cannot be read, or the driver says that one of them needs somebody, and none is lost.",
-    summary="GPUs on {node}: {reason}",
+    summary=Sentence("GPUs on {node}{uuid?}: {explained} ({reason})", explained=_in_words()),
+    first="do what its runbook says for this reason.",
+    hits_servers=True,
     expression=Merged("max", _ERRORS, by=(*_GPU, "reason")).unless(Now("gpu_up").equal(0), on=("node",)),
     after=11 * MINUTE,
     hold=Limit("for", 10 * MINUTE, "seconds", "a driver is loaded, or a fabric starts, a while after the node"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from alerts.burn import DAY, HOUR, MINUTE
 from alerts.conditions.condition import Condition, Limit
 from alerts.conditions.expression import Always, Expression, Merged, Now, Over, firing
+from alerts.conditions.sentence import Sentence
 
 _SCRAPED = ("job", "instance")
 _REMEMBERED = Limit(
@@ -28,7 +29,8 @@ SIDECAR = Condition(
     name=_SIDECAR,
     severity="page",
     meaning="A process of inferwatch does not answer: no other alert can tell of its servers and GPUs.",
-    summary="inferwatch on {node} ({instance}) does not answer",
+    summary=Sentence("inferwatch on {node} ({instance}) does not answer"),
+    first="see whether its node is up, then look at the process and its log.",
     expression=_known().where(Now("up").equal(0), on=_SCRAPED),
     after=6 * MINUTE,
     limits=(_REMEMBERED,),
@@ -40,7 +42,8 @@ UNMAPPED = Condition(
     name="UnmappedFamilies",
     severity="ticket",
     meaning="The server shows metrics that inferwatch does not know, more than a day before: mostly it was upgraded.",
-    summary="{server} on {node} has {value} metric families that are not known",
+    summary=Sentence("Metric families of {server} on {node} that are not known: {value}"),
+    first="see whether a number that you rely on is missing, and whether a newer inferwatch knows its release.",
     expression=Now("inferwatch_unmapped_families")
     .above(0)
     .unless(
@@ -58,19 +61,20 @@ LAGGING = Condition(
     name="HistoryLagging",
     severity="ticket",
     meaning="Minutes are not written to the history: budgets and reports stand still.",
-    summary="The history of {node} lies {value} behind",
+    summary=Sentence("The history of {node} lies {value} behind", "seconds"),
+    first="read at the top of the monitor's page what keeps it from writing, and do not restart it before.",
     expression=Now("inferwatch_history_lag_seconds").above(_LAG.value),
     after=9 * MINUTE,
     limits=(_LAG,),
     hold=Limit("for", 5 * MINUTE, "seconds", "a restart of the database passes by itself; minutes wait for 4 hours"),
-    value="seconds",
 )
 
 WATCHDOG = Condition(
     name="Watchdog",
     severity="none",
     meaning="Always fires. A dead man's switch elsewhere tells when it does not arrive any more.",
-    summary="Alerts are evaluated and sent",
+    summary=Sentence("Alerts are evaluated and sent"),
+    first="nothing, while it fires; where it is no longer heard of, look at Prometheus, then at Alertmanager.",
     expression=Always(),
     after=0,
 )

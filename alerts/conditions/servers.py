@@ -5,6 +5,7 @@ from __future__ import annotations
 from alerts.burn import DAY, MINUTE
 from alerts.conditions.condition import Condition, Limit
 from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise, SinceUp, firing
+from alerts.conditions.sentence import Sentence
 from alerts.rules.known import BY_SCRAPING
 from exporters.findings import OF_NOTHING
 from exporters.rhythm import STICKS
@@ -44,12 +45,12 @@ DOWN = Condition(
     name="ServerDown",
     severity="page",
     meaning="The server does not answer HTTP at all, or only now and then.",
-    summary="{server} on {node} is down: up {value} of the last 9 minutes",
+    summary=Sentence("{server} on {node} is down, or up for moments only"),
+    first="read the end of its log, and of the kernel's on its node (`dmesg`), then start it again.",
     expression=_down(),
     after=5 * MINUTE,
     limits=(_DOWN_WINDOW, _DOWN, _READ, _NEVER_UP),
     keep=Limit("kept firing after it", 3 * MINUTE, "seconds", "a crash loop is one alert, not one for each crash"),
-    value="ratio",
 )
 
 _WAS_FULL = Limit(
@@ -70,7 +71,8 @@ METRICS_MISSING = Condition(
     name=_MISSING,
     severity="ticket",
     meaning="The server answers, and its engine metrics cannot be read: nothing else is known of it.",
-    summary="{server} on {node} is up, but its metrics cannot be read",
+    summary=Sentence("{server} on {node} is up, but its metrics cannot be read"),
+    first="run `inferwatch check URL`, or open the server's page of the monitor: both name the reason and the remedy.",
     expression=Now("llm_up")
     .equal(1)
     .where(Now("llm_metrics_available").equal(0))
@@ -96,7 +98,10 @@ KV_SATURATED = Condition(
     name="KvCacheSaturated",
     severity="ticket",
     meaning="Requests wait because the KV cache is full.",
-    summary="KV cache of {model} at {server} is {value} full while requests wait",
+    summary=Sentence(
+        "KV cache of {model} at {server} on {node}: {value} in use over 10 minutes while requests waited", "ratio"
+    ),
+    first="see whether other replicas of the model have room, and send requests there.",
     expression=_of_window("llm_kv_cache_utilization_ratio")
     .above(SATURATED.value)
     .where(_of_window("llm_requests_waiting").above(QUEUED.value))
@@ -108,7 +113,6 @@ KV_SATURATED = Condition(
     limits=(_SATURATED_WINDOW, SATURATED, QUEUED, AT_LIMIT),
     hold=_A_MOMENT,
     keep=_KEPT,
-    value="ratio",
 )
 
 _QUEUE_WINDOW = Limit("mean over", 10 * MINUTE, "seconds", "and the same time before it, to compare with")
@@ -118,7 +122,8 @@ QUEUE_GROWING = Condition(
     name="QueueGrowing",
     severity="ticket",
     meaning="More requests arrive than the server works off.",
-    summary="{value} requests wait at {server} for {model}, and the queue grows",
+    summary=Sentence("The queue of {model} at {server} on {node} grew to {value} requests"),
+    first="see whether more requests arrive or fewer finish: the first wants replicas, the second has a cause.",
     expression=Now("llm_requests_waiting")
     .above(_LONG.value)
     .where(
@@ -152,7 +157,8 @@ PREEMPTIONS = Condition(
     name="PreemptionsFrequent",
     severity="ticket",
     meaning="Requests are thrown out of the batch and worked on again, because the KV cache is too small for the load.",
-    summary="{server} preempts: {value} preemptions per finished request of {model}",
+    summary=Sentence("{server} on {node}: more than one preemption for every ten finished requests of {model}"),
+    first="send part of its load to other replicas; in the long run it wants a smaller batch, or more memory.",
     expression=_preempted()
     .per(finished(PREEMPTION_WINDOW.seconds))
     .above(PREEMPTED.value)
@@ -161,7 +167,6 @@ PREEMPTIONS = Condition(
     limits=(PREEMPTION_WINDOW, PREEMPTED, PREEMPTIONS_COUNTED),
     hold=_A_MOMENT,
     keep=_KEPT,
-    value="ratio",
 )
 
 _BEFORE = Limit("against the time before it, over", DAY, "seconds", "its own past, day and night in it")
@@ -181,7 +186,11 @@ PREFIX_HITS = Condition(
     name="PrefixHitsCollapsed",
     severity="ticket",
     meaning="The prefix cache finds far less than it used to: the same prompts cost more.",
-    summary="Prefix-cache hits of {model} at {server} fell to {value}",
+    summary=Sentence(
+        "Prefix-cache hits of {model} at {server} on {node} fell to {value}, less than half of those of the day before",
+        "ratio",
+    ),
+    first="look what changed then: the prompts, the routing, or the server (a restart, a version, a flag).",
     expression=_hits(_HIT_WINDOW.seconds, LOOKED_UP.value).below(
         _hits(_BEFORE.seconds, ago=_HIT_WINDOW.seconds).above(WORTH.value).times(COLLAPSE.value)
     ),
@@ -189,7 +198,6 @@ PREFIX_HITS = Condition(
     limits=(_HIT_WINDOW, _BEFORE, COLLAPSE, WORTH, LOOKED_UP),
     hold=_A_MOMENT,
     keep=_KEPT,
-    value="ratio",
 )
 
 _LATENCY_WINDOW = Limit("mean over", 30 * MINUTE, "seconds", "longer than a burst; a worse one burns an SLO")
@@ -214,26 +222,34 @@ FIRST_TOKEN = Condition(
     name="TimeToFirstTokenRegressed",
     severity="ticket",
     meaning="Requests wait far longer for their first token than at the same server a day before.",
-    summary="Mean time to first token of {model} at {server} is {value}, more than twice that of the day before",
+    summary=Sentence(
+        "Mean time to first token of {model} at {server} on {node} rose to {value}, more than twice that of the day "
+        "before",
+        "seconds",
+    ),
+    first="see on the server's page whether its queue grew, or its prompts got longer.",
     expression=_regressed("llm_time_to_first_token_seconds", _SLOW_START),
     after=15 * MINUTE,
     limits=(_LATENCY_WINDOW, _BEFORE, _TWICE, _SLOW_START, _ENOUGH, _PAST),
     hold=_A_MOMENT,
     keep=_KEPT,
-    value="seconds",
 )
 
 INTER_TOKEN = Condition(
     name="InterTokenLatencyRegressed",
     severity="ticket",
     meaning="Tokens come far more slowly than at the same server a day before.",
-    summary="Mean time between tokens of {model} at {server} is {value}, more than twice that of the day before",
+    summary=Sentence(
+        "Mean time between tokens of {model} at {server} on {node} rose to {value}, more than twice that of the day "
+        "before",
+        "seconds",
+    ),
+    first="see whether its batch is larger than before; where it is not, look at the clocks of its GPUs.",
     expression=_regressed("llm_inter_token_latency_seconds", _SLOW_TOKENS),
     after=15 * MINUTE,
     limits=(_LATENCY_WINDOW, _BEFORE, _TWICE, _SLOW_TOKENS, _ENOUGH, _PAST),
     hold=_A_MOMENT,
     keep=_KEPT,
-    value="seconds",
 )
 
 _ASIDE = Match("state", ("draining", "sleeping", "starting"))
@@ -262,7 +278,10 @@ IMBALANCE = Condition(
     name="ReplicasImbalanced",
     severity="ticket",
     meaning="Of replicas of one model some have most of the requests, while others have few.",
-    summary="The busiest replica of {model} ({framework}) has {value} requests, more than three times the idlest",
+    summary=Sentence(
+        "The busiest replica of {model} ({framework}) had {value} requests, more than three times as many as the idlest"
+    ),
+    first="compare its replicas on the fleet's page, and see whether the load balancer reaches the idle one.",
     expression=Merged("max", _busy(), without=OF_ONE_REPLICA)
     .above(BUSY.value)
     .above(Merged("min", _loads(), without=OF_ONE_REPLICA).times(APART.value)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from alerts.burn import MINUTE
 from alerts.conditions.condition import Condition, Limit
 from alerts.conditions.expression import Expression, Match, Merged, Now, Over, Rise
+from alerts.conditions.sentence import Sentence
 from alerts.conditions.servers import STICKS_WHEN_IDLE, TARGET, finished
 from exporters.rhythm import COUNTED_AT_FINISH, TokenTiming
 from exporters.schema import IDENTITY, Scope
@@ -69,7 +70,8 @@ STUCK = Condition(
     severity="page",
     meaning="The server answers and makes no tokens: requests run or wait in vain, the synthetic request fails, or it "
     "says itself that it is not healthy.",
-    summary="{server} on {node} is up and makes no tokens",
+    summary=Sentence("{server} on {node} answers and makes no tokens, or only now and then"),
+    first="take it out of the load balancer and restart it; where a GPU of its node had an error, drain the node.",
     expression=_hanging().otherwise(_probed().otherwise(_says_so()).unless(_hanging(), on=TARGET)),
     after=7 * MINUTE,
     limits=(_STILL, _GROWS),
@@ -102,7 +104,10 @@ PROGRESS_UNKNOWN = Condition(
     severity="ticket",
     meaning="Requests run or wait and none finishes, at a server that counts only then: it hangs, or works on long "
     "ones.",
-    summary="Nothing has finished at {server} on {node} for half an hour while requests run or wait: it may hang",
+    summary=Sentence(
+        "Nothing has finished at {server} on {node} for half an hour while requests run or wait: it may hang"
+    ),
+    first="send it a request of a few tokens: where no answer comes, it hangs.",
     expression=_unknown(),
     after=35 * MINUTE,
     limits=(_LONG, _GROWS, _USED),

@@ -33,7 +33,12 @@ def conditions_page() -> str:
         "*Told after* is how long it takes from a sudden and lasting fault to the alert, where servers are read every "
         "30 seconds and Prometheus judges every minute; a fault that grows is told once it is large enough. Without a "
         "Prometheus it is a minute or two more: minutes are judged when they are complete. Then Alertmanager waits for "
-        "half a minute, in case more of the group comes.",
+        "half a minute, in case more of the group comes.\n\n"
+        "The annotation `summary` says where it is and what was seen, and is true as well while the alert is kept "
+        "firing; `description` says what that means and what to do first; `runbook` has the rest. Alerts of GPUs name "
+        "under `servers` those that were on the GPU last, within a day, where [that is known]"
+        "(gpus.md#which-server-runs-on-which-gpu). It is an annotation and no label, so that the alert stays the same "
+        "one when its servers end with their GPU.",
         *blocks,
         f"## Findings\n\n{_FOUND}\n\n{_found()}",
         f"## What is held back\n\n{_HELD}\n\n{_held()}",

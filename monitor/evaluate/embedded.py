@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from alerts.burn import MINUTE
 from alerts.conditions import CONDITIONS
+from alerts.conditions.condition import Condition
+from alerts.conditions.holding import Firing as JudgedFiring
 from exporters.observation import Labels, labels
 from monitor.alert_history.firings import Firing
 from monitor.alert_history.store import AlertStore
@@ -22,6 +24,10 @@ from monitor.history.upsert import Progress
 SOURCE = "alerts judged here"
 
 
+def _nobody(_node: str, _uuid: str) -> Collection[str]:
+    return ()
+
+
 class Embedded:
     def __init__(
         self,
@@ -30,8 +36,11 @@ class Embedded:
         ourselves: Ourselves,
         poster: Poster | None = None,
         *,
+        servers_on: Callable[[str, str], Collection[str]] = _nobody,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """`servers_on` tells the servers that were last on the GPU of a node and uuid."""
+        self._servers_on = servers_on
         self._rows, self._store, self._ourselves, self._poster = rows, store, ourselves, poster
         self._clock = clock
         # Alertmanager keeps milliseconds, and would tell of an alert that began before this.
@@ -98,13 +107,17 @@ class Embedded:
         told = causes.told()
         earliest = {condition.name: self._started for condition in OWN}
         firing, over = (
-            [of_condition(c, f, self._firing, earliest.get(c.name, 0.0)) for c, f in found]
+            [of_condition(c, f, self._firing, earliest.get(c.name, 0.0), self._hit(c, f)) for c, f in found]
             for found in (told.firing, told.over)
         )
         now = {each.labels: each for each in (*firing, *self._burning)}
         gone = self._firing.keys() - now.keys() - {each.labels for each in over}
         self._over += [*over, *(replace(self._firing[of], end=self._judged_until) for of in sorted(gone))]
         self._firing = now
+
+    def _hit(self, condition: Condition, firing: JudgedFiring) -> Collection[str]:
+        of = dict(firing.labels)
+        return self._servers_on(of.get("node", ""), of.get("uuid", "")) if condition.hits_servers else ()
 
     def _write(self) -> None:
         firings = [self._as_row(raised) for raised in (*self._over, *self._firing.values())]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from alerts.conditions.condition import Condition
+from alerts.conditions.hit import SERVERS
 from alerts.conditions.holding import Firing
 from alerts.rules.burn import NAMES, burn_alert
 from alerts.rules.scope import Scope
@@ -28,16 +29,20 @@ class Raised:
     end: float | None = None
 
 
-def of_condition(condition: Condition, firing: Firing, known: Mapping[Labels, Raised], earliest: float) -> Raised:
-    """`known` are those of before; one that is not among them did not begin before `earliest`."""
+def of_condition(
+    condition: Condition, firing: Firing, known: Mapping[Labels, Raised], earliest: float, servers: Collection[str]
+) -> Raised:
+    """`known` are those of before; one that is not among them did not begin before `earliest`. `servers` are those that
+    were last on its GPU."""
     of = labels({**dict(firing.labels), "alertname": condition.name, "severity": condition.severity})
     before = known.get(of)
     goes_on = before is not None and firing.start <= before.since
     since = before.since if before and goes_on else max(float(firing.start), earliest)
+    texts = condition.told(dict(firing.labels), firing.value, servers)
     if before and math.isnan(firing.value):
-        texts = before.annotations
-    else:
-        texts = {"summary": condition.told(dict(firing.labels), firing.value), "runbook": condition.runbook}
+        texts = dict(before.annotations)
+    elif before and SERVERS in before.annotations and not servers:
+        texts[SERVERS] = before.annotations[SERVERS]
     return Raised(of, since, max(since, firing.seen), texts, firing.end)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from alerts.conditions import CONDITIONS
+from alerts.conditions.hit import SERVERS
 from alerts.conditions.ourselves import WATCHDOG
 from monitor.alert_history.alert import Alert, State
 from monitor.page import quantities
@@ -32,6 +33,10 @@ class Line:
     condition: Condition
     labels: dict[str, str]
     summary: str
+    description: str
+    """Of alerts that say more than what all of their name mean."""
+    servers: str
+    """Those that were last on the GPU that it is of; empty where it is of none."""
     starts_at: float
     ends_at: float | None
     lasted: str
@@ -46,6 +51,8 @@ class Firing:
     name: str
     condition: Condition
     meaning: str
+    first: str
+    """What to do first."""
     runbook: Markup | None
     """None for alerts of others."""
     lines: tuple[Line, ...]
@@ -101,7 +108,8 @@ def _firing(name: str, alerts: Sequence[Alert], now: float, *, was_told: bool) -
     lines = tuple(_line(alert, now, was_told=was_told) for alert in alerts)
     worst = min((line.condition for line in lines), key=_rank)
     condition = CONDITIONS.get(name)
-    return Firing(name, worst, condition.meaning if condition else "", runbook(name), lines)
+    meaning, first = (condition.meaning, condition.first) if condition else ("", "")
+    return Firing(name, worst, meaning, first, runbook(name), lines)
 
 
 def _line(alert: Alert, now: float, *, was_told: bool) -> Line:
@@ -111,6 +119,8 @@ def _line(alert: Alert, now: float, *, was_told: bool) -> Line:
         condition=_of_severity(alert.labels.get("severity", "")),
         labels={k: v for k, v in sorted(alert.labels.items()) if k not in _HIDDEN},
         summary=alert.annotations.get("summary", ""),
+        description="" if alert.name in CONDITIONS else alert.annotations.get("description", ""),
+        servers=alert.annotations.get(SERVERS, ""),
         starts_at=alert.starts_at,
         ends_at=ended,
         lasted=quantities.duration(max(0.0, (ended or now) - alert.starts_at)),

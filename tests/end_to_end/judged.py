@@ -127,11 +127,12 @@ ALERTS = [
         slo="first-token", severity="page", model=CODE, role="unified",
     ),
     told(
-        "GpuLost", "GPU 3 on gpu-10 is lost (GPU-5f0c3f6e-7d1a-44d1-9c36-0d6a9f4f21b7)", UNTIL - 12 * 60,
+        "GpuLost", "GPU 3 on gpu-10 was lost (GPU-5f0c3f6e-7d1a-44d1-9c36-0d6a9f4f21b7)", UNTIL - 12 * 60,
         severity="page", node="gpu-10", gpu="3", uuid="GPU-5f0c3f6e-7d1a-44d1-9c36-0d6a9f4f21b7",
     ),
     told(
-        "KvCacheSaturated", f"KV cache of {CODE} at code is 97% full while requests wait", UNTIL - 75 * 60,
+        "KvCacheSaturated", f"KV cache of {CODE} at code on gpu-09: 97% in use over 10 minutes while requests waited",
+        UNTIL - 75 * 60,
         severity="ticket", node="gpu-09", server="code", framework="vllm", model=CODE, role="unified", engine="0",
     ),
     told("Watchdog", "Alerts are evaluated and sent", UNTIL - 6 * DAY, severity="none"),
@@ -140,7 +141,9 @@ ALERTS = [
         UNTIL - 3 * HOUR, slo="availability", severity="ticket", model=LLAMA, role="unified",
     ),
     told(
-        "GpuXidApplication", "GPU 0 on gpu-07 reported XID 31", UNTIL - 30 * HOUR, UNTIL - 30 * HOUR + 600,
+        "GpuXidApplication",
+        "GPU 0 on gpu-07 reported XID 31: memory page fault: an access to an address that is not mapped",
+        UNTIL - 30 * HOUR, UNTIL - 30 * HOUR + 600,
         severity="ticket", node="gpu-07", gpu="0", uuid="GPU-0b6b7a21-52f5-4a37-8d6c-3c0a2a0f8f55", xid="31",
     ),
 ]  # fmt: skip

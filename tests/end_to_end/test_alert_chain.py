@@ -3,7 +3,6 @@ Alertmanager with the generated example, its webhook, the monitor, SQL and a bro
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
@@ -225,15 +224,14 @@ def test_the_page_shows_what_fires_with_its_runbook(seen: Seen) -> None:
     page = seen.faulty.page
     for text in (
         "page GpuLost A GPU that was there does not answer any more.",
-        "GPU 0 on node-a is lost (GPU-node-a-0)",
+        "GPU 0 on node-a was lost (GPU-node-a-0) Servers on it: not known",
         "blind on node-b is up, but its metrics cannot be read",
         "SLO first-token (model=slow role=unified) burns its error budget",
         "SLO availability (model=failing role=unified) burns its error budget",
         "What it means, how to confirm, what to do",
     ):
         assert text in page
-    # It fires before all of the window is down.
-    assert re.search(r"chat-b on node-b is down: up [0-9.]+% of the last 9 minutes", page)
+    assert "chat-b on node-b is down, or up for moments only" in page
     assert "nobody was told" not in page
 
 
@@ -259,5 +257,5 @@ def test_the_rules_do_so_in_their_own_time_too(seen: Seen) -> None:
     rows = {of: row for of, row in seen.generated.rows.items() if of in SUDDEN}
     assert {of: (row["state"], row["delivered"]) for of, row in rows.items()} == dict.fromkeys(SUDDEN, ("firing", True))
     assert seen.generated.told["inferwatch"] >= SUDDEN
-    assert "GPU 0 on node-b reported XID 79" in seen.generated.page
+    assert "GPU 0 on node-b reported XID 79: the GPU has fallen off the bus" in seen.generated.page
     assert "SLO first-token (model=slow role=unified) burns its error budget" in seen.generated.page

@@ -149,7 +149,7 @@ def test_the_page_shows_what_fires(product: Product, browser: Browser) -> None:
     expect(names).to_have_text(
         ["page GpuXidHardware", "page SloBurnPage", "ticket SloBurnTicket", "none Watchdog"], use_inner_text=True
     )
-    expect(page.get_by_text("GPU 0 on node-u reported XID 79")).to_be_visible()
+    expect(page.get_by_text("GPU 0 on node-u reported XID 79: the GPU has fallen off the bus")).to_be_visible()
     expect(page.get_by_text("SLO first-token (model=slow role=unified) burns its error budget")).to_have_count(2)
     expect(page.get_by_text("SLO availability (model=failing role=unified) burns its error budget")).to_have_count(2)
     expect(page.locator(".banner")).to_be_hidden()

@@ -6,6 +6,8 @@ from tests.monitor.gpu_data import (
     FALLEN,
     GIB,
     NO_POWER,
+    PART,
+    SPLIT,
     WELL,
     bare_host,
     busy_host,
@@ -15,6 +17,7 @@ from tests.monitor.gpu_data import (
     lost,
     reading,
     throttled,
+    uuid,
 )
 
 NOW = 1_796_032_800.0
@@ -69,9 +72,26 @@ def test_a_lost_gpu_keeps_its_name_and_no_reading(fleet: GpuFleet) -> None:
     figures = row.model_dump().keys() & {name for name in GpuRow.model_fields if "_" in name} - {
         "observed_at",
         "last_seen",
+        "last_servers",
     }
     assert {name for name in figures if getattr(row, name) is not None} == set()
     assert other.up
+
+
+def test_the_servers_of_a_lost_gpu_are_those_that_were_on_it_last(fleet: GpuFleet) -> None:
+    fleet.update("gpu-07", gathered(NOW - 60, reading("0"), reading("1"), on={"0": "older"}))
+    fleet.update("gpu-07", gathered(NOW - 30, reading("0"), reading("1"), on={"0": "chat"}))
+    fleet.update("gpu-07", gathered(NOW, lost("0"), lost("1")))
+    assert [(row.servers, row.last_servers) for row in fleet.rows(NOW)] == [([], ["chat"]), ([], [])]
+    assert fleet.last_servers("gpu-07", uuid("0")) == {"chat"}
+    assert fleet.last_servers("gpu-07", uuid("1")) == fleet.last_servers("gpu-08", uuid("0")) == set()
+
+
+def test_what_runs_on_instances_runs_on_their_gpu(fleet: GpuFleet) -> None:
+    parts = [instance(gpu, "1g.10gb", PART) for gpu in ("0:1", "0:2")]
+    fleet.update("gpu-07", gathered(NOW, reading("0", SPLIT), *parts, on={"0:1": "small", "0:2": "tiny"}))
+    assert fleet.last_servers("gpu-07", uuid("0")) == {"small", "tiny"}
+    assert fleet.last_servers("gpu-07", uuid("0:2")) == {"tiny"}
 
 
 def test_a_gpu_that_is_back_has_its_readings_again(fleet: GpuFleet) -> None:

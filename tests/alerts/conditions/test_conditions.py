@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import cycle
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ import yaml
 from alerts.conditions import CONDITIONS
 from alerts.conditions.condition import STEP, Condition
 from alerts.conditions.expression import Now
+from alerts.conditions.gpus import GPUS, LOST
+from alerts.conditions.ourselves import LAGGING
 from alerts.conditions.stuck import LIVE, STUCK
 from alerts.rules.model import RuleGroup
 from alerts.rules.text import rule_file
@@ -105,25 +109,105 @@ def test_stillness_is_longer_than_any_gauge_of_a_live_server_is_old() -> None:
 
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_prometheus_tells_a_summary_as_we_do(name: str, tmp_path: Path) -> None:
-    """Of a rule with the same texts over a series with a known value."""
-    value = 0.9537
-    found = {label: f"of {label}" for label in re.findall(r"\{(\w+)\}", CONDITIONS[name].summary) if label != "value"}
-    condition = replace(CONDITIONS[name], expression=Now("known"), hold=None, keep=None)
-    series = "known{" + ",".join(f'{k}="{v}"' for k, v in found.items()) + "}"
-    rules, tests = tmp_path / "rules.yml", tmp_path / "tests.yml"
+    """Of a rule with the same texts over a series with a known value, whatever the label says that is explained."""
+    summary = CONDITIONS[name].summary
+    found = {label: f"of {label}" for label in summary.labels}
+    words = {} if summary.explained is None else {summary.explained.label: [*dict(summary.explained.words), "other"]}
+    all_labels = [found | {label: value} for label, values in words.items() for value in values] or [found]
+    alerts = list(zip(all_labels, cycle((0.9537, 0.0213, 12_345.6))))
+    _told_alike(CONDITIONS[name], tmp_path, Told(alerts))
+
+
+def test_prometheus_tells_a_duration_as_we_do(tmp_path: Path) -> None:
+    values = (0.0213, 0.5, 2.345, 59.99, 60.0, 3_600.0, 12_345.6, 200_000.0)
+    _told_alike(LAGGING, tmp_path, Told([({"node": f"n{i}"}, value) for i, value in enumerate(values)]))
+
+
+@dataclass(frozen=True)
+class Told:
+    """Alerts with labels and value; `beside` are the values of other series, and tell these servers."""
+
+    alerts: list[tuple[dict[str, str], float]]
+    servers: tuple[str, ...] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
+
+
+def _told_alike(of: Condition, folder: Path, *cases: Told) -> None:
+    """By a rule with the same texts over a series with known values."""
+    condition = replace(of, expression=Now("known"), hold=None, keep=None)
+    rules, tests = folder / "rules.yml", folder / "tests.yml"
     rules.write_text(rule_file([RuleGroup("one", STEP, (condition.alert(),))]))
-    expected = {
-        "exp_labels": {**found, "severity": condition.severity},
-        "exp_annotations": {"summary": condition.told(found, value), "runbook": condition.runbook},
+    content = {
+        "rule_files": [str(rules)],
+        "evaluation_interval": "1m",
+        "tests": [_telling(condition, case) for case in cases],
     }
-    test = {
-        "interval": "1m",
-        "input_series": [{"series": series, "values": str(value)}],
-        "alert_rule_test": [{"eval_time": "0m", "alertname": name, "exp_alerts": [expected]}],
-    }
-    tests.write_text(yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]}))
+    tests.write_text(yaml.safe_dump(content))
     ran([require("promtool"), "test", "rules", str(tests)])
-    assert "{" not in condition.told(found, value)
+
+
+def _telling(condition: Condition, case: Told) -> dict[str, Any]:
+    values = {_series("known", labels): f"{value}x10" for labels, value in case.alerts} | dict(case.beside)
+    expected = [
+        {
+            "exp_labels": labels | {"severity": condition.severity},
+            "exp_annotations": condition.told(labels, value, case.servers),
+        }
+        for labels, value in case.alerts
+    ]
+    assert not any("{" in text for each in expected for text in each["exp_annotations"].values())
+    return {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": of} for name, of in values.items()],
+        "alert_rule_test": [{"eval_time": "10m", "alertname": condition.name, "exp_alerts": expected}],
+    }
+
+
+def _series(name: str, labels: dict[str, str]) -> str:
+    return name + "{" + ",".join(f'{k}="{v}"' for k, v in labels.items()) + "}"
+
+
+def _on(gpu: str, uuid: str, server: str, node: str = "n1", source: str = "process") -> str:
+    of = {"node": node, "uuid": uuid, "gpu": gpu, "server": server, "source": source}
+    return _series("gpu_server_info", of)
+
+
+ON_GPU = {
+    "two": (("chat", "code"), {_on("0", "U", "code"): "1x10", _on("0", "U", "chat"): "1x10"}),
+    "told twice": (("chat",), {_on("0", "U", "chat"): "1x10", _on("0", "U", "chat", source="config"): "1x10"}),
+    "its processes vanished when it was lost": (
+        ("chat", "code"), {_on("0", "U", "code"): "1x5 stale", _on("0", "U", "chat"): "1x5 stale"}
+    ),
+    "one moved away before": (("chat",), {_on("0", "U", "code"): "1x3 stale", _on("0", "U", "chat"): "1x8 stale"}),
+    "another GPU has its number now": (("chat",), {_on("0", "U", "chat"): "1x5 stale", _on("0", "V", "code"): "1x10"}),
+    "one of another node": (("chat",), {_on("0", "U", "chat"): "1x5 stale", _on("0", "U", "code", "n2"): "1x10"}),
+    "on its instances": (("chat", "code"), {_on("0:1", "MIG-1", "chat"): "1x10", _on("0:2", "MIG-2", "code"): "1x10"}),
+    "none": ((), {_on("1", "V", "code"): "1x10"}),
+}  # fmt: skip
+
+
+def test_an_alert_of_a_gpu_names_the_servers_that_were_on_it_last(tmp_path: Path) -> None:
+    of = {"node": "n1", "uuid": "U", "gpu": "0"}
+    _told_alike(LOST, tmp_path, *(Told([(of, 0.0)], servers, there) for servers, there in ON_GPU.values()))
+    texts = [LOST.told(of, 0.0, servers)["servers"] for servers, _ in ON_GPU.values()]
+    assert texts == ["chat, code", "chat", "chat, code", "chat", "chat", "chat", "chat, code", "not known"]
+
+
+def test_every_alert_of_a_gpu_names_servers_and_no_other_does() -> None:
+    assert {name for name, c in CONDITIONS.items() if c.hits_servers} == {c.name for c in GPUS}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_an_alert_says_where_it_is_and_what_to_do_first(name: str) -> None:
+    condition = CONDITIONS[name]
+    labels = {label for case in CASES if case.condition == name for fires in case.fires for label in fires.labels}
+    assert {"node", "server"} & labels <= condition.summary.labels
+    assert condition.summary.labels or name == "Watchdog"
+    assert "uuid" not in labels or {"gpu", "uuid"} & condition.summary.labels
+    description = condition.told({}, 1.0)["description"]
+    assert description == f"{condition.meaning} First: {condition.first}"
+    assert condition.first.endswith(".")
+    assert len(description) < 300
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
@@ -135,5 +219,6 @@ def test_a_condition_names_only_metrics_of_the_schema(name: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.fires], ids=str)
 def test_a_summary_names_only_labels_that_the_alert_has(case: Case) -> None:
-    named = set(re.findall(r"\{(\w+)\}", CONDITIONS[case.condition].summary)) - {"value"}
+    may_lack = {"uuid"} if case.condition == "GpuUnhealthy" else set()
+    named = CONDITIONS[case.condition].summary.labels - may_lack
     assert all(named <= set(fires.labels) for fires in case.fires)

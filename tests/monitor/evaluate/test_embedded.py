@@ -11,7 +11,7 @@ from monitor.alert_history.store import AlertStore
 from tests.monitor.alert_history.told import alert, notification
 from tests.monitor.evaluate.minutes import START
 from tests.monitor.evaluate.worlds import World
-from tests.monitor.gpu_data import gathered
+from tests.monitor.gpu_data import gathered, reading, uuid
 
 
 @pytest.fixture
@@ -91,3 +91,23 @@ def test_gpus_that_cannot_be_read_are_told_of(world: World) -> None:
     assert told.labels == {
         "alertname": "GpuUnhealthy", "severity": "ticket", "node": "n1", "reason": "gpu_no_driver",
     }  # fmt: skip
+
+
+def test_an_alert_of_a_gpu_names_the_servers_that_were_on_it_last(world: World) -> None:
+    """Also once nothing tells of them any more, and after a restart."""
+    broken = reading("0", findings=(finding("gpu_power_cable"),))
+
+    def read(minutes: int, on: dict[str, str]) -> str:
+        for _ in range(minutes):
+            world.fleet.gpus.update("n1", gathered(world.now, broken, node="n1", on=on))
+            world.serve(1)
+        (told,) = world.alerts("GpuUnhealthy")
+        assert told.labels.keys() == {"alertname", "severity", "node", "uuid", "reason"}
+        assert told.annotations["summary"].startswith(f"GPUs on n1 {uuid('0')}: A power cable is not attached")
+        return told.annotations["servers"]
+
+    assert read(13, {"0": "chat"}) == "chat"
+    assert read(2, {}) == "chat"
+    world.start()
+    assert read(2, {}) == "chat"
+    assert read(1, {"0": "code"}) == "code"

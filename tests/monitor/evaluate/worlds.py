@@ -58,7 +58,8 @@ class World:
         self.fleet = Fleet()
         rows, store = ConditionRows(self.database, self.fleet), AlertStore(self.database)
         ourselves = Ourselves("n1", self.known)
-        self.embedded = Embedded(rows, store, ourselves, self._poster, clock=lambda: self.now)
+        servers_on = self.fleet.gpus.last_servers
+        self.embedded = Embedded(rows, store, ourselves, self._poster, servers_on=servers_on, clock=lambda: self.now)
         objectives = Objectives([self._file])
         self.watch = Watch(self.database, objectives, delay=30, embedded=self.embedded, clock=lambda: self.now)
 

@@ -27,7 +27,7 @@ def order(rows: Sequence[ServerRow], firing: Mapping[tuple[str, str], tuple[Firi
 
 
 def fires(name: str, look: str) -> Firing:
-    return Firing(name, Condition("page", "cross", look), "", None, ())
+    return Firing(name, Condition("page", "cross", look), "", "", None, ())
 
 
 def test_trouble_comes_first_and_equals_are_sorted_by_name() -> None:

@@ -64,9 +64,12 @@ async def test_alerts_that_fire_have_their_runbook_and_those_that_are_over_a_row
     world.serve(10)
     world.serve(12, is_up=False)
     text = seen(await html(client, "/alerts"))
-    assert "page ServerDown The server does not answer HTTP at all, or only now and then." in text
     assert (
-        "node=n1 server=a a on n1 is down: up 0% of the last 9 minutes since 2026-12-01 00:15:00 UTC , for 7 min 30 s"
+        "page ServerDown The server does not answer HTTP at all, or only now and then. First: read the end of its log"
+        in text
+    )
+    assert (
+        "node=n1 server=a a on n1 is down, or up for moments only since 2026-12-01 00:15:00 UTC , for 7 min 30 s"
         in text
     )
     assert "What to do" in text
