@@ -8,7 +8,9 @@ from types import MappingProxyType
 from urllib.parse import quote
 
 from monitor.fleet import ServerRow
+from monitor.gpus import GpuRow
 from monitor.page.alert_view import Firing
+from monitor.page.cause import cause
 from monitor.page.condition import (
     Condition,
     Summary,
@@ -47,6 +49,8 @@ class ServerLine:
     notes: tuple[FindingOut, ...]
     firing: tuple[Firing, ...] = ()
     """Pages first."""
+    cause: str = ""
+    """What probably is behind it."""
 
     @property
     def look(self) -> str:
@@ -82,10 +86,11 @@ def fleet_view(
     trends: Trends,
     now: float,
     firing: Mapping[tuple[str, str], tuple[Firing, ...]] = MappingProxyType({}),
+    gpus: Sequence[GpuRow] = (),
 ) -> FleetView:
     """`firing` are alerts by node and server."""
     told = summary(rows)
-    lines = (server_line(row, trends, now, firing.get((row.node, row.server), ())) for row in rows)
+    lines = (server_line(row, trends, now, firing.get((row.node, row.server), ()), gpus) for row in rows)
     return FleetView(
         title=title(told),
         summary=told,
@@ -94,7 +99,9 @@ def fleet_view(
     )
 
 
-def server_line(row: ServerRow, trends: Trends, now: float, firing: tuple[Firing, ...] = ()) -> ServerLine:
+def server_line(
+    row: ServerRow, trends: Trends, now: float, firing: tuple[Firing, ...] = (), gpus: Sequence[GpuRow] = ()
+) -> ServerLine:
     findings = worst_first(row.findings)
     share = row.kv_utilization if row.kv_utilization_max is None else row.kv_utilization_max
     return ServerLine(
@@ -109,6 +116,7 @@ def server_line(row: ServerRow, trends: Trends, now: float, firing: tuple[Firing
         problems=tuple(f for f in findings if f.severity != "info"),
         notes=tuple(f for f in findings if f.severity == "info"),
         firing=firing,
+        cause=cause(row, [alert.name for alert in firing], gpus),
     )
 
 

@@ -70,6 +70,11 @@ class Pages:
     beside: tuple[tuple[str, str], ...] = ()
     is_simulated: Callable[[], bool] = _never
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether there are alerts, with their runbooks."""
+        return any(page in self.beside for page in _OF_JUDGED)
+
     @classmethod
     def of(cls, is_simulated: Callable[[], bool], *, is_judged: bool) -> Pages:
         """`is_judged`: whether there are objectives and alerts."""
@@ -114,13 +119,13 @@ class Page:
 
     def fleet_html(self, template: str) -> str:
         now = self.clock()
-        rows = self.fleet.rows(now)
+        rows, gpus = self.fleet.rows(now), self.fleet.gpus.rows(now)
         standing, unread = self._judged()
         return self.render(
             template,
             standing=standing,
-            view=fleet_view(rows, self.trends, now, {} if standing is None else standing.at),
-            gpus=gpu_view(self.fleet.gpus.hosts(now), self.fleet.gpus.rows(now), rows),
+            view=fleet_view(rows, self.trends, now, {} if standing is None else standing.at, gpus),
+            gpus=gpu_view(self.fleet.gpus.hosts(now), gpus, rows),
             now=now,
             looked_for=self.looked_for,
             reads_servers=self.debug_path is not None,
@@ -145,9 +150,10 @@ class Page:
         fragment = f"/fragments{server_path(row.node, row.server)}"
         standing, _ = self._judged()
         firing = () if standing is None else standing.at.get((row.node, row.server), ())
-        line = server_line(row, self.trends, now, firing)
+        gpus = self.fleet.gpus.rows(now)
+        line = server_line(row, self.trends, now, firing, gpus)
         view = server_view(row, self.fleet.latest(row.node, row.server))
-        own = own_gpus(self.fleet.gpus.rows(now), row)
+        own = own_gpus(gpus, row)
         context = {
             "line": line,
             "view": view,

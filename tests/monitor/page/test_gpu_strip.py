@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
 from exporters.findings import finding
 from exporters.gpu.gathered import Gathered
 from monitor.page.routes import router
-from tests.monitor.gpu_data import bare_host, busy_host, gathered, reading
+from tests.monitor.gpu_data import bare_host, busy_host, gathered, lost, reading
 from tests.monitor.page.fleet_data import FLEET, HOSTILE, NOW, Past, Server, clock, fleet_of
 from tests.monitor.page.test_routes import Elements, seen
 
@@ -28,6 +29,20 @@ async def html(path: str, *told: Gathered, node: str = "gpu-07", servers: tuple[
 
 def strip(text: str) -> str:
     return "".join(re.findall(r'<section class="gpus".*?</section>', text, re.DOTALL))
+
+
+@pytest.mark.parametrize("path", ["/", "/servers/gpu-10/batch"])
+async def test_a_server_that_is_down_names_the_lost_gpu_as_the_cause_first(path: str) -> None:
+    (batch,) = (server for server in FLEET if server.server == "batch")
+    before = gathered(NOW - 30, reading("0"), reading("3"), node="gpu-10", on={"3": "batch"})
+    text = await html(
+        path, before, gathered(NOW, reading("0"), lost("3"), node="gpu-10"), node="gpu-10", servers=(batch,)
+    )
+    assert Elements(text).wrong == []
+    told = seen(text)
+    assert "probable cause: GPU 3 is lost, and this server was on it. error: " in told
+    assert "/runbooks/" not in text, "there are none where no alerts are judged"
+    assert told.index("probable cause") < told.index("http://gpu-10:8000/metrics")
 
 
 async def test_gpus_are_listed_below_the_servers_by_node() -> None:

@@ -21,6 +21,7 @@ from monitor.history.ask import History
 from tests.monitor.alert_history.told import alert, notification
 from tests.monitor.evaluate.minutes import START
 from tests.monitor.evaluate.worlds import World
+from tests.monitor.gpu_data import gathered, lost
 from tests.monitor.page.fleet_data import FLEET, NOW, fleet_of
 from tests.monitor.page.test_routes import Elements, seen
 
@@ -83,6 +84,7 @@ async def test_an_alert_stands_at_the_server_that_it_names(world: World) -> None
     """Which may say of itself that all is well; what names no server stands above them alone."""
     world.serve(2)
     fleet = fleet_of(replace(FLEET[0], node="n1", server="a"), replace(FLEET[0], node="n1", server="b"))
+    fleet.gpus.update("n1", gathered(NOW, lost("0"), node="n1"))
     of = [
         {"alertname": "ServerStuck", "severity": "page", "node": "n1", "server": "b", "engine": engine}
         for engine in ("0", "1")
@@ -96,10 +98,13 @@ async def test_an_alert_stands_at_the_server_that_it_names(world: World) -> None
         text = (await client.get("/")).text
         of_server = (await client.get("/fragments/servers/n1/b")).text
     assert 'href="/alerts#alert-ServerStuck"' in of_server
+    assert "GPU 0 of this node is lost, and which servers were on it is not known. <a" in of_server
+    assert 'href="/runbooks/GpuLost"' in of_server
     b, a = re.findall(r"<tbody.*?</tbody>", text, re.DOTALL)
     assert seen(b).startswith("b on n1")
     assert re.findall(r'class="fires bad"[^>]* href="([^"]*)"', b) == ["/alerts#alert-ServerStuck"]
     assert "fires" not in a
+    assert "probable cause" not in a
 
 
 async def test_an_objective_in_trouble_tells_what_is_left(world: World, client: httpx.AsyncClient) -> None:
