@@ -44,6 +44,7 @@ from monitor.page.explorer import Explorer
 from monitor.page.explorer import router as explorer_router
 from monitor.page.judged import Judged
 from monitor.page.judged import router as judged_router
+from monitor.page.nowhere import Nowhere
 from monitor.page.routes import Beside, Pages
 from monitor.page.routes import router as page_router
 from monitor.recorder import Recorder
@@ -153,6 +154,7 @@ def _add_pages(app: FastAPI, of: _Parts, looked_for: Sequence[str], debug_path: 
     app.include_router(explorer_router(Explorer(of.history, of.artist, of.clock, pages)))
     app.include_router(compare_page_router(ComparePage(of.comparer, of.artist, of.clock, pages)))
     app.include_router(advice_page_router(AdvicePage(of.adviser, of.clock, pages)))
+    app.router.default = Nowhere(app.router.default, pages)
 
 
 def _judged(of: _Parts, alerts: AlertHistory, watch: Watch, pages: Pages) -> Judged:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'"}
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -21,6 +21,7 @@ def html(openapi: Mapping[str, Any]) -> str:
     body = "".join(_operations(openapi))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(openapi["info"]["title"])} API</title>'
+        '<link rel="icon" href="/favicon.svg" type="image/svg+xml">'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
         '<p><a href="/">← Fleet</a></p>'
         "<h1>API</h1><p>The whole description, with the shape of every answer, is at "

@@ -1,12 +1,21 @@
-"""Which encodings a browser takes, as `Accept-Encoding` says it (RFC 9110, 12.5.3)."""
+"""What a browser takes, as `Accept` and `Accept-Encoding` say it (RFC 9110, 12.5.1 and 12.5.3)."""
 
 from __future__ import annotations
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
     """What is named rules over `*`, and a weight of 0 refuses."""
-    weights = dict(_weighed(part) for part in accept_encoding.lower().split(","))
+    weights = _weights(accept_encoding)
     return weights.get("gzip", weights.get("*", 0.0)) > 0
+
+
+def accepts_html(accept: str) -> bool:
+    """Browsers name it; programs take whatever comes."""
+    return _weights(accept).get("text/html", 0.0) > 0
+
+
+def _weights(said: str) -> dict[str, float]:
+    return dict(_weighed(part) for part in said.lower().split(","))
 
 
 def _weighed(part: str) -> tuple[str, float]:

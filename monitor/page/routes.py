@@ -236,6 +236,12 @@ def router(
     def static(name: str, v: str = "", if_none_match: IfNoneMatch = "") -> Response:
         return _static(page.assets.get(name), v, if_none_match)
 
+    @routes.get("/favicon.svg")
+    @routes.get("/favicon.ico")
+    def icon(if_none_match: IfNoneMatch = "") -> Response:
+        """Of answers that are no page of ours."""
+        return _static(page.assets["icon.svg"], "", if_none_match)
+
     return routes
 
 
