@@ -22,7 +22,6 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.alert_history.alert import DELIVERED_WITHIN_SECONDS, SEEN_WITHIN_SECONDS, Alert, Delivery, State
 from monitor.alert_history.firings import Firing
@@ -32,7 +31,7 @@ from monitor.history import tables
 from monitor.history.database import for_writing, reading
 from monitor.history.postgres import byte_order, is_postgres
 from monitor.history.store import WriteError
-from monitor.history.trouble import explained, repeatedly
+from monitor.history.trouble import explaining, repeatedly
 from monitor.history.upsert import Progress, Upsert
 
 _TABLE = tables.alerts
@@ -119,11 +118,8 @@ class AlertStore:
                     connection.exec_driver_sql(f"LOCK TABLE {_TABLE.name} IN SHARE ROW EXCLUSIVE MODE")
                 write(connection)
 
-        try:
+        with explaining(self._engine.url, WriteError, "could not write the alert history"):
             repeatedly(once)
-        except SQLAlchemyError as cause:
-            told = explained(self._engine.url, cause)
-            raise WriteError(f"could not write the alert history at {told}") from cause
 
     def _reading(self) -> AbstractContextManager[Connection]:
         return reading(self._engine, "alert history")

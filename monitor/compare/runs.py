@@ -9,7 +9,6 @@ from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection, Engine, delete, insert, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.compare.imported.run import Run
 from monitor.compare.model import Cell, Estimate, Group, Measure, Workload
@@ -17,7 +16,7 @@ from monitor.history.database import for_writing, reading
 from monitor.history.storable import storable
 from monitor.history.store import WriteError
 from monitor.history.tables import comparison_runs
-from monitor.history.trouble import explained
+from monitor.history.trouble import explaining
 
 _C = comparison_runs.c
 _NO_INTERVAL = "a load test tells none"
@@ -63,11 +62,9 @@ class Runs:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        try:
-            with for_writing(self._engine).begin() as connection:
-                yield connection
-        except SQLAlchemyError as cause:
-            raise WriteError(f"could not write the history at {explained(self._engine.url, cause)}") from cause
+        failed = "could not write the history"
+        with explaining(self._engine.url, WriteError, failed), for_writing(self._engine).begin() as connection:
+            yield connection
 
 
 def _cell(row: Mapping[str, Any]) -> Cell:

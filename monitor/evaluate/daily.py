@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from alerts.slo.spec import Slo
 from monitor.evaluate.counts import Counter
@@ -15,7 +14,7 @@ from monitor.evaluate.objectives import Objectives
 from monitor.history.budgets import DAY, Day, Definition, Judged, come_into_force, due, ids, keep
 from monitor.history.database import HistoryError, for_writing
 from monitor.history.storable import storable
-from monitor.history.trouble import explained
+from monitor.history.trouble import explaining
 from monitor.history.upkeep import Pause
 
 _TOLD = {"indicator", "select", "group_by", "unknown"}
@@ -42,7 +41,7 @@ class Daily:
         slos = [(definition(slo), slo) for slo in self._objectives.slos]
         if not slos:
             return
-        try:
+        with explaining(self._engine.url, BudgetError, "could not keep budgets in the history"):
             known = self._known([each for each, _ in slos])
             with self._engine.connect() as connection:
                 days = due(connection, [each for each, _ in slos])
@@ -50,10 +49,6 @@ class Daily:
                 wanted = [(known[each.identity], slo) for each, slo in slos if each.identity not in day.settled]
                 if not self._count(day, wanted, pause):
                     return
-        except SQLAlchemyError as cause:
-            raise BudgetError(
-                f"could not keep budgets in the history at {explained(self._engine.url, cause)}"
-            ) from cause
 
     def _known(self, definitions: Sequence[Definition]) -> dict[str, int]:
         """Ids by identity."""

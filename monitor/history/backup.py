@@ -12,13 +12,12 @@ from typing import cast
 
 from alembic import command
 from sqlalchemy import Connection, Engine, MetaData, Table
-from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history.database import HistoryError, alembic_config, for_writing, open_database, sqlite_url
 from monitor.history.file import path_of
 from monitor.history.postgres import is_postgres
 from monitor.history.transfer import Progress, contents, copy_rows, revisions
-from monitor.history.trouble import explained
+from monitor.history.trouble import explaining
 
 _PAGES_AT_ONCE = 4096
 _BESIDE = ("", "-wal", "-shm", "-journal")
@@ -35,7 +34,7 @@ def back_up(engine: Engine, file: Path, progress: Progress, *, overwrite: bool =
     """
     _check(engine, file, overwrite=overwrite)
     try:
-        with _aside(file) as partial:
+        with explaining(engine.url, BackupError, "could not back up the history"), _aside(file) as partial:
             made_by, _ = revisions(engine)
             if is_postgres(engine):
                 _from_postgres(engine, partial, made_by, progress)
@@ -44,8 +43,6 @@ def back_up(engine: Engine, file: Path, progress: Progress, *, overwrite: bool =
             _finish(partial)
             partial.replace(file)
             _sync(file.parent)
-    except SQLAlchemyError as cause:
-        raise BackupError(f"could not back up the history at {explained(engine.url, cause)}") from cause
     except (OSError, sqlite3.Error) as cause:
         raise BackupError(f"could not write the backup {file}: {cause}") from cause
 

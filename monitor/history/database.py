@@ -13,12 +13,12 @@ from alembic.config import Config
 from alembic.util.exc import CommandError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from monitor.history import postgres
 from monitor.history.postgres import Turn
-from monitor.history.trouble import CHOOSE_ANOTHER, elsewhere, explained, place
+from monitor.history.trouble import CHOOSE_ANOTHER, elsewhere, explaining, place
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
 """Beside the packages in a checkout, which an editable installation runs from; a wheel does not have it."""
@@ -95,13 +95,10 @@ def make_folder(url: URL) -> None:
 @contextmanager
 def reading(engine: Engine, what: str = "history") -> Iterator[Connection]:
     """All that is read is of one moment, whatever is written or rolled up meanwhile. Raises ReadError."""
-    try:
-        with engine.connect() as connection:
-            if postgres.is_postgres(connection):
-                connection.execution_options(isolation_level="REPEATABLE READ")
-            yield connection
-    except SQLAlchemyError as cause:
-        raise ReadError(f"could not read the {what} at {explained(engine.url, cause)}") from cause
+    with explaining(engine.url, ReadError, f"could not read the {what}"), engine.connect() as connection:
+        if postgres.is_postgres(connection):
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        yield connection
 
 
 def for_writing(engine: Engine) -> Engine:
@@ -131,14 +128,13 @@ def upgrade(engine: Engine) -> None:
             f"could not bring the history's tables up to date: no migrations at {MIGRATIONS}; run from a checkout "
             "(make run), or put its migrations folder there"
         )
+    failed = "could not use the history"
     try:
-        with for_writing(engine).begin() as connection:
+        with explaining(engine.url, DatabaseError, failed), for_writing(engine).begin() as connection:
             _refuse_unfit(connection)
             postgres.take_turn(connection, Turn.MIGRATE)
             _refuse_foreign(connection)
             command.upgrade(alembic_config(connection), "head")
-    except SQLAlchemyError as cause:
-        raise DatabaseError(f"could not use the history at {explained(engine.url, cause)}") from cause
     except CommandError as cause:
         raise DatabaseError(
             f"could not use the history at {place(engine.url)}: a newer release wrote it ({cause}); "

@@ -12,12 +12,11 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, Double, Engine, delete, literal_column, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history.database import HistoryError, for_writing
 from monitor.history.postgres import is_postgres
 from monitor.history.tables import leases
-from monitor.history.trouble import explained
+from monitor.history.trouble import explaining
 
 LEASE_SECONDS = 30.0
 """After this long without a word the holder counts as gone."""
@@ -100,12 +99,9 @@ class Lease:
 
     def acquire(self) -> bool:
         """Takes the lease, or keeps it. False while another holds it, which `other` names. Raises LeaseError."""
-        try:
-            with for_writing(self._engine).begin() as connection:
-                before, holder = self._acquire(connection)
-        except SQLAlchemyError as cause:
-            told = explained(self._engine.url, cause)
-            raise LeaseError(f"could not find out who writes the history at {told}") from cause
+        failed = "could not find out who writes the history"
+        with explaining(self._engine.url, LeaseError, failed), for_writing(self._engine).begin() as connection:
+            before, holder = self._acquire(connection)
         self.other = None if holder == self._holder else _in_words(holder)
         self.term += self.other is None and before != self._holder
         return self.other is None
@@ -119,12 +115,9 @@ class Lease:
     def release(self) -> None:
         """Where that fails it runs out by itself. Raises LeaseError."""
         mine = delete(leases).where(leases.c.name == self._name, leases.c.holder == self._holder)
-        try:
-            with for_writing(self._engine).begin() as connection:
-                connection.execute(mine)
-        except SQLAlchemyError as cause:
-            told = explained(self._engine.url, cause)
-            raise LeaseError(f"could not give up the lease of the history at {told}") from cause
+        failed = "could not give up the lease of the history"
+        with explaining(self._engine.url, LeaseError, failed), for_writing(self._engine).begin() as connection:
+            connection.execute(mine)
 
     def _acquire(self, connection: Connection) -> tuple[str | None, str]:
         """Returns who held it before, and who does now."""

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from monitor.history import tables
@@ -22,7 +21,7 @@ from monitor.history.postgres import is_postgres
 from monitor.history.size import tables_of
 from monitor.history.tables import Tier
 from monitor.history.transfer import Progress, contents, copy_rows, give_out_new_ids, revisions
-from monitor.history.trouble import explained, place
+from monitor.history.trouble import explaining, place
 from monitor.history.upkeep import UPKEEP
 
 
@@ -49,13 +48,10 @@ def restore(file: Path, engine: Engine, progress: Progress, *, replace: bool = F
     """
     if not file.is_file():
         raise RestoreError(f"could not restore {file}: there is no such file")
-    try:
-        with _up_to_date(file) as backup:
-            upgrade(engine)
-            with _alone(engine), backup.connect() as source:
-                return _restore(source, engine, progress, replace=replace)
-    except SQLAlchemyError as cause:
-        raise RestoreError(f"could not restore the history at {explained(engine.url, cause)}") from cause
+    with explaining(engine.url, RestoreError, "could not restore the history"), _up_to_date(file) as backup:
+        upgrade(engine)
+        with _alone(engine), backup.connect() as source:
+            return _restore(source, engine, progress, replace=replace)
 
 
 def _restore(source: Connection, engine: Engine, progress: Progress, *, replace: bool) -> Found:

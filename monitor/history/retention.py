@@ -25,7 +25,6 @@ from sqlalchemy import (
     or_,
     select,
 )
-from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history import tables
 from monitor.history.database import HistoryError, for_writing, reading
@@ -34,7 +33,7 @@ from monitor.history.postgres import is_postgres
 from monitor.history.rollup import stale
 from monitor.history.size import oldest, rows, tables_of
 from monitor.history.tables import Tier
-from monitor.history.trouble import explained
+from monitor.history.trouble import explaining
 from monitor.history.upsert import Progress, Upsert
 
 OF_ALERTS = "alerts of "
@@ -126,7 +125,7 @@ def forget(engine: Engine, retention: Retention, now: float, pause: Callable[[],
 
     Raises RetentionError.
     """
-    try:
+    with explaining(engine.url, RetentionError, "could not delete what is old from the history"):
         for tier in Tier:
             cut = retention.cut(tier, now)
             if cut is not None and _forget(engine, tier, cut, pause):
@@ -135,9 +134,6 @@ def forget(engine: Engine, retention: Retention, now: float, pause: Callable[[],
             return
         if (cut := retention.cut(Tier.DAY, now)) is not None:
             _forget_the_rest(engine, cut)
-    except SQLAlchemyError as cause:
-        told = explained(engine.url, cause)
-        raise RetentionError(f"could not delete what is old from the history at {told}") from cause
 
 
 def _forget(engine: Engine, tier: Tier, cut: int, pause: Callable[[], bool]) -> bool:

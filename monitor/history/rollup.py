@@ -17,7 +17,6 @@ from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, delete, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from exporters.histogram import Histogram
 from exporters.schema import Scope
@@ -29,7 +28,7 @@ from monitor.history.encoding import decode
 from monitor.history.merge import merged, quantiles
 from monitor.history.native import bounds
 from monitor.history.tables import Tier, rows_table
-from monitor.history.trouble import explained
+from monitor.history.trouble import explaining
 from monitor.history.upsert import Upsert
 
 SETTLING_SECONDS = 600
@@ -68,14 +67,12 @@ def roll_up(engine: Engine, now: float, pause: Callable[[], bool] = lambda: Fals
     `pause` is called after each, so that other writers get their turn, and says whether to stop. Raises RollupError.
     """
     done = 0
-    try:
+    with explaining(engine.url, RollupError, "could not roll up the history"):
         for tier in _FINER:
             for start in _ripe(engine, tier, now):
                 done += _roll_up(engine, tier, start)
                 if pause():
                     return done
-    except SQLAlchemyError as cause:
-        raise RollupError(f"could not roll up the history at {explained(engine.url, cause)}") from cause
     return done
 
 

@@ -10,13 +10,12 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
 from sqlalchemy import JSON, ColumnElement, Connection, Engine, Table, Text, cast, func, select, text
-from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.history import tables
 from monitor.history.bulk import append_rows
 from monitor.history.database import DatabaseError, alembic_config
 from monitor.history.postgres import is_postgres
-from monitor.history.trouble import explained, place
+from monitor.history.trouble import explaining, place
 
 Progress = Callable[[str], None]
 """Told where the work stands, in a few words."""
@@ -59,12 +58,9 @@ def revisions(engine: Engine) -> tuple[str, str | None]:
 
     Raises DatabaseError where there are none, or none that this release knows.
     """
-    try:
-        with engine.connect() as connection:
-            found = MigrationContext.configure(connection).get_current_revision()
-            known = ScriptDirectory.from_config(alembic_config(connection))
-    except SQLAlchemyError as cause:
-        raise DatabaseError(f"could not read the history at {explained(engine.url, cause)}") from cause
+    with explaining(engine.url, DatabaseError, "could not read the history"), engine.connect() as connection:
+        found = MigrationContext.configure(connection).get_current_revision()
+        known = ScriptDirectory.from_config(alembic_config(connection))
     where = place(engine.url)
     if found is None:
         raise DatabaseError(f"{where} holds no history of inferwatch")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -78,6 +79,15 @@ def explained(url: URL, error: SQLAlchemyError) -> str:
     found = _of_place(Path(place(url))) if url.get_backend_name() == "sqlite" and _is_access(error) else None
     cause, remedy = found or _of_error(error)
     return f"{place(url)}: {cause}" + (f"; {remedy}" if remedy else "")
+
+
+@contextmanager
+def explaining(url: URL, kind: type[Exception], failed: str) -> Iterator[None]:
+    """An error of the database becomes one of this kind that says what `failed`, and as much as `explained`."""
+    try:
+        yield
+    except SQLAlchemyError as cause:
+        raise kind(f"{failed} at {explained(url, cause)}") from cause
 
 
 def is_worth_repeating(error: SQLAlchemyError) -> bool:
