@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-LONG = 30.0
+LONG = 120.0
 
 
 class Process:

@@ -335,7 +335,7 @@ async def test_statistics_that_have_not_answered_yet_are_no_error(make: Make) ->
         await pages({"/v1/models": models("tensorrt_llm")})(path, reader, writer)
 
     async with serving(silent) as served:
-        collected = await collect(make(served.url, patience=0.1, frontend="trtllm_serve"))
+        collected = await collect(make(served.url, patience=1.0, frontend="trtllm_serve"))
     found = only(collected)
     assert (found.reason, found.severity) == ("documents_unread", Severity.INFO)
     assert found.detail == "HTTP 404; it is trtllm_serve; /metrics: has not answered yet"

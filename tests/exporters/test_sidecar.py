@@ -76,7 +76,7 @@ async def test_every_server_has_a_result_in_the_order_of_the_configuration(make:
 async def test_a_server_that_hangs_hides_no_other(make: Make, vllm: Served, hanging: Served) -> None:
     sidecar = make(vllm.url, hanging.url)
     async with asyncio.timeout(LONG):
-        collected = await sidecar.collect(0.4)
+        collected = await sidecar.collect(2.0)
     assert by_server(collected) == {name(vllm): [], name(hanging): ["timeout"]}
     page = sidecar.page(collected)
     assert value(page, "llm_up", server=name(vllm)) == 1
@@ -143,13 +143,17 @@ async def test_a_scrape_that_cannot_wait_leaves_the_collection_to_the_others(mak
 
 async def test_no_more_than_so_many_servers_are_asked_at_a_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = most = 0
+    three = asyncio.Event()
 
     async def counting(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal asked, most
         if path == "/metrics":
             asked += 1
             most = max(most, asked)
-            await asyncio.sleep(0.02)
+            if most == 3:
+                three.set()
+            await three.wait()
+            await asyncio.sleep(0.02)  # for a fourth to come
             asked -= 1
         writer.write(BUSY)
 

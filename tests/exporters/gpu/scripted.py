@@ -18,7 +18,7 @@ from tests.services import require
 
 ROOT = Path(__file__).parents[3]
 MIB = 2**20
-LONG = 30.0
+LONG = 120.0
 
 Script = dict[tuple[int, str], int]
 """Numbers by GPU (-1: the driver) and key, as stub.c describes them."""

@@ -38,7 +38,7 @@ class Server:
 
     def stop(self) -> None:
         """The workers end when their input does."""
-        self.popen.communicate(timeout=30)
+        self.popen.communicate(timeout=120)
 
 
 @pytest.fixture
