@@ -13,7 +13,8 @@ from conformance.scopes import UNKNOWN
 from conformance.values import Kind
 from exporters import schema
 from exporters.normalise import Identity, Normaliser
-from exporters.table import Calc, Frontend, Label, Need, Ratio, Series, Source, Term, walk
+from exporters.table import Calc, Frontend, Label, Need, Ratio, Series, Source, Term
+from exporters.terms import walk
 from exporters.wire import parse_version, stem
 from inferwatch.reference.terms import describe, wire_name
 

@@ -11,8 +11,9 @@ from exporters import documents, exposition
 from exporters.documents import Documents
 from exporters.findings import Finding, finding
 from exporters.router import servers_behind
-from exporters.table import Frontend, Json, Over, marks
+from exporters.table import Frontend, Json, Over
 from exporters.tables import FRONTENDS
+from exporters.terms import marks
 from exporters.wire import Page, index, local_name, stem
 
 _MAX_FAMILIES_TOLD = 5

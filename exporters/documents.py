@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from exporters.table import Json, Over, Prefer
+from exporters.table import Frontend, Json, Over, Prefer
+from exporters.terms import terms
 
 Documents = Mapping[str, object]
 """Parsed JSON by document name; for a document whose form is STATUS, the HTTP status."""
@@ -26,6 +27,34 @@ def parse(text: str) -> object:
         except RecursionError:
             raise ValueError("JSON that is nested too deeply") from None
     return value
+
+
+def keep(frontend: Frontend, document: str, parsed: object) -> object:
+    """`parsed` without what the table does not read: server documents hold environment and paths that are not ours."""
+    patterns: dict[str, list[str]] = {}
+    for term in terms(frontend):
+        if isinstance(term, Json) and term.document == document:
+            prefix = f"{term.records}." if term.records else ""
+            for path in (term.path, *filter(None, (term.engine, *term.where))):
+                whole = (prefix + path).rstrip(".")
+                patterns.setdefault(whole, []).append(term.match if path == term.path else "")
+    return _prune(parsed, [(path.split(".") if path else [], found) for path, found in patterns.items()])
+
+
+def _prune(value: object, wanted: list[tuple[list[str], list[str]]]) -> object:
+    """`wanted` are paths with the patterns that are read there; an empty pattern reads the whole value."""
+    if isinstance(value, list):
+        return [None if isinstance(item, list) else _prune(item, wanted) for item in value]
+    if isinstance(value, dict):
+        inner: dict[str, list[tuple[list[str], list[str]]]] = {}
+        for path, found in wanted:
+            if path:
+                inner.setdefault(path[0], []).append((path[1:], found))
+        return {k: _prune(v, inner[k]) for k, v in value.items() if k in inner}
+    patterns = [p for path, found in wanted if not path for p in found]
+    if isinstance(value, str) and patterns and all(patterns):
+        return ", ".join(m[0] for p in patterns if (m := re.search(p, value)))
+    return value if patterns else None
 
 
 class Memory:

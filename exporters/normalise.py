@@ -20,7 +20,8 @@ from exporters.nodes import NO_SAMPLE, Scrape
 from exporters.observation import FieldStatus, Series, labels
 from exporters.plan import HistogramSlot, Identity, Limits, Plan, ScalarSlot, StateSlot, compile_plan
 from exporters.schema import Phase, Unit
-from exporters.table import Form, Frontend, Json, Quality, terms, walk
+from exporters.table import Form, Frontend, Json, Quality
+from exporters.terms import terms, walk
 
 __all__ = ["Identity", "Limits", "Normaliser", "Reading", "TooManySamples"]
 

@@ -18,8 +18,9 @@ from exporters.nodes import HistogramNode, Node, Scrape, TextNode
 from exporters.observation import FieldStatus, Labels, Series, labels
 from exporters.router import servers_behind
 from exporters.schema import PHASE_OF_METRIC, Type
-from exporters.table import Field, Fold, Frontend, Json, Label, Quality, Ratio, Source, Term, marks, terms, walk
+from exporters.table import Field, Fold, Frontend, Json, Label, Quality, Ratio, Source, Term
 from exporters.table import Series as SeriesTerm
+from exporters.terms import marks, terms, walk
 from exporters.wire import Page, families, index, parse_version, stem
 from exporters.worth import worth
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from exporters.table import Frontend, Label, Series, terms
+from exporters.table import Frontend, Label, Series
+from exporters.terms import terms
 from exporters.wire import Page, WireSeries
 
 _SERVER_LABELS = ("instance", "pod", "backend")

@@ -12,7 +12,7 @@ from exporters import documents
 from exporters.fetch import Body, Failure
 from exporters.health import BELIEVED_SECONDS, health_of
 from exporters.records import Poller, Unread
-from exporters.table import Document, Form, Frontend, keep
+from exporters.table import Document, Form, Frontend
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class SideDocuments:
                 return None
             raise Unread(_said(answer))
         try:
-            return keep(frontend, document.name, documents.parse(answer.text))
+            return documents.keep(frontend, document.name, documents.parse(answer.text))
         except (ValueError, RecursionError):
             raise Unread("no JSON") from None
 
@@ -179,7 +179,7 @@ class SideDocuments:
             self._put(document.name, answer.text)
         else:
             try:
-                self._put(document.name, keep(frontend, document.name, documents.parse(answer.text)))
+                self._put(document.name, documents.keep(frontend, document.name, documents.parse(answer.text)))
             except (ValueError, RecursionError):
                 self._put(document.name, None, "no JSON")
 

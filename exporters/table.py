@@ -13,8 +13,7 @@ none of them where it is not known; `json:document`: a term of the table finds s
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -320,8 +319,8 @@ class Trap:
 class Frontend:
     """One server frontend.
 
-    `marks` are names by which its page is recognised (see `marks`); `ignore` are patterns of known families that the
-    schema has no place for; `switched_off` marks a page on which the engine's statistics are switched off.
+    `marks` are names by which its page is recognised (see `terms.marks`); `ignore` are patterns of known families that
+    the schema has no place for; `switched_off` marks a page on which the engine's statistics are switched off.
     """
 
     name: str
@@ -359,64 +358,3 @@ class Frontend:
         if known is None or not known.sources:
             return "not measured"
         return known.definition or "as the schema says"
-
-
-def terms(frontend: Frontend) -> Iterator[Term]:
-    """Every term that the table uses, those inside calculations included."""
-    if frontend.owner:
-        yield frontend.owner[0]
-    for alternatives in frontend.facts.values():
-        for term in alternatives:
-            yield from walk(term)
-    for entry in frontend.fields:
-        for source in entry.sources:
-            for part in source.parts:
-                yield from walk(part)
-
-
-def marks(frontend: Frontend) -> frozenset[str]:
-    """Conditions of which one is enough to recognise the page.
-
-    Those listed, or all names that the table reads below its prefix, and the documents that are read destructively:
-    only an engine's statistics are.
-    """
-    if frontend.marks:
-        return frozenset(frontend.marks)
-    names = {t.name for t in terms(frontend) if isinstance(t, Series | Label) and not t.name.startswith("@")}
-    return frozenset(names | {f"json:{d.name}" for d in frontend.documents if d.destructive})
-
-
-def walk(term: Term) -> Iterator[Term]:
-    """The term and, for a calculation, all terms inside it."""
-    yield term
-    if isinstance(term, Calc):
-        for inner in term.terms:
-            yield from walk(inner)
-
-
-def keep(frontend: Frontend, document: str, parsed: object) -> object:
-    """`parsed` without what the table does not read: server documents hold environment and paths that are not ours."""
-    patterns: dict[str, list[str]] = {}
-    for term in terms(frontend):
-        if isinstance(term, Json) and term.document == document:
-            prefix = f"{term.records}." if term.records else ""
-            for path in (term.path, *filter(None, (term.engine, *term.where))):
-                whole = (prefix + path).rstrip(".")
-                patterns.setdefault(whole, []).append(term.match if path == term.path else "")
-    return _prune(parsed, [(path.split(".") if path else [], found) for path, found in patterns.items()])
-
-
-def _prune(value: object, wanted: list[tuple[list[str], list[str]]]) -> object:
-    """`wanted` are paths with the patterns that are read there; an empty pattern reads the whole value."""
-    if isinstance(value, list):
-        return [None if isinstance(item, list) else _prune(item, wanted) for item in value]
-    if isinstance(value, dict):
-        inner: dict[str, list[tuple[list[str], list[str]]]] = {}
-        for path, found in wanted:
-            if path:
-                inner.setdefault(path[0], []).append((path[1:], found))
-        return {k: _prune(v, inner[k]) for k, v in value.items() if k in inner}
-    patterns = [p for path, found in wanted if not path for p in found]
-    if isinstance(value, str) and patterns and all(patterns):
-        return ", ".join(m[0] for p in patterns if (m := re.search(p, value)))
-    return value if patterns else None

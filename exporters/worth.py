@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from exporters.rhythm import Refresh
-from exporters.table import Frontend, Quality, Series, Source, walk
+from exporters.table import Frontend, Quality, Series, Source
+from exporters.terms import walk
 from exporters.wire import Page
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporters import documents
+from exporters.documents import keep
 from exporters.normalise import Identity, Limits, Normaliser, Reading
-from exporters.table import Form, Frontend, keep
+from exporters.table import Form, Frontend
 from exporters.tables import FRONTENDS
 
 CAPTURES = Path(__file__).parent.parent / "captures"

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporters.documents import Memory, at, parse, read
-from exporters.table import Document, Fold, Form, Frontend, Json, Over, Prefer, keep
+from exporters.documents import Memory, at, keep, parse, read
+from exporters.table import Document, Fold, Form, Frontend, Json, Over, Prefer
 from exporters.tables.vllm import VLLM
 from tests.exporters.recorded import CAPTURES
 

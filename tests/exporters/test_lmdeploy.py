@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from exporters import detect, documents, schema
+from exporters.documents import keep
 from exporters.histogram import quantile
 from exporters.normalise import Normaliser, Reading
 from exporters.schema import METRICS, PHASES
-from exporters.table import keep
 from exporters.tables.lmdeploy import LMDEPLOY as TABLE
 from exporters.window import Recent
 from tests.exporters.recorded import CAPTURES, IDENTITY, count, total, truth

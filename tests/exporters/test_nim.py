@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from exporters import detect, schema
+from exporters.documents import keep
 from exporters.histogram import Histogram, quantile
 from exporters.normalise import Normaliser, Reading
 from exporters.schema import METRICS, PHASES
-from exporters.table import keep
 from exporters.tables import FRONTENDS
 from exporters.tables.nim import NIM as TABLE
 from exporters.tables.trtllm_serve import TRTLLM_SERVE

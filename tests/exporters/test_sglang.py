@@ -19,14 +19,16 @@ import pytest
 
 from exporters import exposition
 from exporters.delta import Deltas
+from exporters.documents import keep
 from exporters.fetch import Body, Failure
 from exporters.histogram import Histogram, quantile
 from exporters.normalise import Normaliser, Reading
 from exporters.observation import Series
 from exporters.schema import METRICS, PHASE_OF_METRIC, PHASES
 from exporters.side import SideDocuments
-from exporters.table import Document, keep, marks
+from exporters.table import Document
 from exporters.tables.sglang import SGLANG
+from exporters.terms import marks
 from exporters.window import Recent
 from tests.exporters.recorded import CAPTURES, IDENTITY, count, independent, total, truth
 

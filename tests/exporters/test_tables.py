@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from exporters.schema import FRAMEWORKS, METRICS, PHASE_OF_METRIC, ROLES, SERVER_INFO_LABELS, STATES, Scope, Type
-from exporters.table import Field, Form, Frontend, Json, Label, Over, Quality, Ratio, Series, Source, Term, terms, walk
+from exporters.table import Field, Form, Frontend, Json, Label, Over, Quality, Ratio, Series, Source, Term
 from exporters.tables import FRONTENDS
+from exporters.terms import terms, walk
 from exporters.wire import Page
 from exporters.worth import refreshes
 

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from exporters import detect, schema
+from exporters.documents import keep
 from exporters.histogram import quantile
 from exporters.normalise import Identity, Normaliser, Reading
 from exporters.rhythm import TokenTiming
 from exporters.schema import METRICS, PHASES
-from exporters.table import Prefer, keep
+from exporters.table import Prefer
 from exporters.tables import FRONTENDS
 from exporters.tables.triton import TRITON as TABLE
 from tests.exporters.recorded import CAPTURES, IDENTITY, count, independent, total, truth

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from exporters import detect, exposition, schema
+from exporters.documents import keep
 from exporters.histogram import quantile
 from exporters.normalise import Normaliser, Reading
 from exporters.rhythm import TokenTiming
 from exporters.schema import METRICS, PHASES
-from exporters.table import Form, keep
+from exporters.table import Form
 from exporters.tables.trtllm_serve import TRTLLM_SERVE as TABLE
 from tests.exporters.recorded import CAPTURES, IDENTITY, count, independent, total, truth
 

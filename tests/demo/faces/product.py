@@ -5,9 +5,10 @@ from __future__ import annotations
 from demo.model import Face
 from exporters import documents
 from exporters.detect import detect
+from exporters.documents import keep
 from exporters.normalise import Identity, Normaliser, Reading
 from exporters.observation import Series
-from exporters.table import Form, Frontend, keep
+from exporters.table import Form, Frontend
 
 
 class Sidecar:

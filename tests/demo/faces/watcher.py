@@ -8,8 +8,9 @@ from demo.model import Face
 from exporters import documents
 from exporters.delta import Deltas, Increase
 from exporters.detect import detect
+from exporters.documents import keep
 from exporters.normalise import Normaliser, Reading
-from exporters.table import Form, Frontend, keep
+from exporters.table import Form, Frontend
 from tests.exporters.recorded import IDENTITY
 
 
