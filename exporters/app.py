@@ -57,57 +57,63 @@ def create_app(sidecar: Reader) -> Starlette:
         yield
         await sidecar.aclose()
 
-    async def metrics(request: Request) -> Response:
-        collected = await sidecar.collect(time_allowed(request.headers))
-        return _exposition(sidecar.page(collected))
-
-    async def probe(request: Request) -> Response:
-        target = request.query_params.get("target", "")
-        if not target:
-            return PlainTextResponse("which target? /probe?target=http://host:8000\n", 400)
-        try:
-            collected = await sidecar.probe(target, time_allowed(request.headers))
-        except NotAllowed as error:
-            return PlainTextResponse(f"{error}\n", 403)
-        return _exposition(sidecar.page([collected], own=False))
-
-    async def debug_list(_request: Request) -> Response:
-        return HTMLResponse(debug.overview(sidecar.targets(), sidecar.problems), headers=_PAGE_HEADERS)
-
-    async def debug_gpus(request: Request) -> Response:
-        if sidecar.gpu_readings is None:
-            await sidecar.collect(time_allowed(request.headers))
-        return HTMLResponse(debug.gpus(sidecar.gpu_readings), headers=_PAGE_HEADERS)
-
-    async def debug_server(request: Request) -> Response:
-        name = request.path_params["server"]
-        targets = {t.server.name: t for t in sidecar.targets()}
-        if name not in targets:
-            raise HTTPException(404, _no_such_server(name, list(targets)))
-        target = targets[name]
-        if target.last is None:
-            await sidecar.collect(time_allowed(request.headers))
-        return HTMLResponse(debug.page(target), headers=_PAGE_HEADERS)
-
-    async def healthz(_request: Request) -> Response:
-        return PlainTextResponse("ok\n")
-
-    async def index(_request: Request) -> Response:
-        return HTMLResponse(debug.index(_PATHS), headers=_PAGE_HEADERS)
-
+    pages = _Pages(sidecar)
     return Starlette(
         routes=[
-            Route("/", index),
-            Route("/metrics", metrics),
-            Route("/probe", probe),
-            Route("/debug", debug_list),
-            Route("/debug/gpus", debug_gpus),
-            Route("/debug/{server:path}", debug_server),
-            Route("/healthz", healthz),
+            Route("/", pages.index),
+            Route("/metrics", pages.metrics),
+            Route("/probe", pages.probe),
+            Route("/debug", pages.debug_list),
+            Route("/debug/gpus", pages.debug_gpus),
+            Route("/debug/{server:path}", pages.debug_server),
+            Route("/healthz", pages.healthz),
         ],
         exception_handlers={404: _not_found},
         lifespan=lifespan,
     )
+
+
+class _Pages:
+    def __init__(self, sidecar: Reader) -> None:
+        self._sidecar = sidecar
+
+    async def index(self, _request: Request) -> Response:
+        return _html(debug.index(_PATHS))
+
+    async def metrics(self, request: Request) -> Response:
+        collected = await self._sidecar.collect(time_allowed(request.headers))
+        return _exposition(self._sidecar.page(collected))
+
+    async def probe(self, request: Request) -> Response:
+        target = request.query_params.get("target", "")
+        if not target:
+            return PlainTextResponse("which target? /probe?target=http://host:8000\n", 400)
+        try:
+            collected = await self._sidecar.probe(target, time_allowed(request.headers))
+        except NotAllowed as error:
+            return PlainTextResponse(f"{error}\n", 403)
+        return _exposition(self._sidecar.page([collected], own=False))
+
+    async def debug_list(self, _request: Request) -> Response:
+        return _html(debug.overview(self._sidecar.targets(), self._sidecar.problems))
+
+    async def debug_gpus(self, request: Request) -> Response:
+        if self._sidecar.gpu_readings is None:
+            await self._sidecar.collect(time_allowed(request.headers))
+        return _html(debug.gpus(self._sidecar.gpu_readings))
+
+    async def debug_server(self, request: Request) -> Response:
+        name = request.path_params["server"]
+        targets = {t.server.name: t for t in self._sidecar.targets()}
+        if name not in targets:
+            raise HTTPException(404, _no_such_server(name, list(targets)))
+        target = targets[name]
+        if target.last is None:
+            await self._sidecar.collect(time_allowed(request.headers))
+        return _html(debug.page(target))
+
+    async def healthz(self, _request: Request) -> Response:
+        return PlainTextResponse("ok\n")
 
 
 def time_allowed(headers: Mapping[str, str]) -> float | None:
@@ -119,6 +125,10 @@ def time_allowed(headers: Mapping[str, str]) -> float | None:
     if not math.isfinite(seconds) or seconds <= 0:
         return None
     return seconds - min(0.5, seconds / 10)
+
+
+def _html(text: str) -> Response:
+    return HTMLResponse(text, headers=_PAGE_HEADERS)
 
 
 def _exposition(text: str) -> Response:
