@@ -14,6 +14,7 @@ import yaml
 from alerts.alertmanager import inhibitions
 from alerts.conditions import CONDITIONS
 from tests.alerts.conditions.cases import CASES
+from tests.end_to_end.processes import until
 from tests.end_to_end.web import get
 from tests.servers.alertmanager import Alertmanager
 from tests.servers.server import ran
@@ -73,13 +74,24 @@ def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alertmana
 
 
 def held_back(alertmanager: Alertmanager, of: str, *alerts: Mapping[str, str]) -> Found:
-    """Names and servers of those that are; `of` keeps the tests of one Alertmanager apart."""
-    sent = [{"labels": {**alert, "test": of}} for alert in alerts]
-    httpx.post(f"{alertmanager.url}/api/v2/alerts", json=sent, trust_env=False).raise_for_status()
-    found: list[dict[str, Any]] = get(f"{alertmanager.url}/api/v2/alerts", filter=f'test="{of}"').json()
-    assert len(found) == len(alerts)
-    inhibited = (a["labels"] for a in found if a["status"]["inhibitedBy"])
-    return {(a["alertname"], a.get("server", "")) for a in inhibited}
+    """Names and servers of those that are; `of` keeps the tests of one Alertmanager apart.
+
+    It takes up what holds others back in its own time, but in order: once the last of them does, all do.
+    """
+    witness = down(f"of {of}", "witness")
+    last = [witness, {**LOST, "node": witness["node"]}]
+    sent = [{"labels": {**alert, "test": of}} for alert in (*alerts, *last)]
+    httpx.post(f"{alertmanager.url}/api/v2/alerts", json=sent, trust_env=False, timeout=60).raise_for_status()
+
+    def taken_up() -> Found:
+        told: list[dict[str, Any]] = get(f"{alertmanager.url}/api/v2/alerts", filter=f'test="{of}"').json()
+        assert len(told) == len(sent)
+        inhibited = (alert["labels"] for alert in told if alert["status"]["inhibitedBy"])
+        found = {(of["alertname"], of.get("server", "")) for of in inhibited}
+        assert ("ServerDown", "witness") in found
+        return found
+
+    return until(taken_up, alertmanager.process) - {("ServerDown", "witness")}
 
 
 LOST = {"alertname": "GpuLost", "severity": "page", "node": "n1", "uuid": "GPU-1", "gpu": "0"}

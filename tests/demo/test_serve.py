@@ -40,7 +40,7 @@ def fleet() -> Fleet:
 
 @asynccontextmanager
 async def served(clock: Clock) -> AsyncIterator[tuple[Served, httpx.AsyncClient]]:
-    async with serve(fleet(), clock) as places, httpx.AsyncClient() as client:
+    async with serve(fleet(), clock) as places, httpx.AsyncClient(timeout=60) as client:
         yield places, client
 
 

@@ -21,14 +21,14 @@ STATISTICS_OFF = (
 FRESH_V0 = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0\n'
 
 
-async def seen_at(port: int, timeout: float = 5.0) -> Seen:
+async def seen_at(port: int, timeout: float = 60.0) -> Seen:
     (only,) = await look([port], timeout=timeout)
     return only
 
 
 async def test_recorded_servers_are_found_with_version_and_model() -> None:
     with recorded.serving(vllm(VLLM, "1-mid10")) as first, recorded.serving(vllm(VLLM_DP, "1-mid03")) as second:
-        found = await look([first, second], timeout=5.0)
+        found = await look([first, second], timeout=60.0)
     assert [s.text for s in found] == ["vllm 0.32.0, tiny-qwen"] * 2
     assert [s.server.url for s in found if s.server] == [f"http://127.0.0.1:{port}" for port in (first, second)]
 
@@ -97,7 +97,7 @@ async def test_what_stays_silent_is_given_up() -> None:
 
 async def test_one_silent_port_does_not_hide_another() -> None:
     async with saying(b"") as silent, serving({"/metrics": (200, TEXT, FRESH_V0)}) as good:
-        found = await look([silent, good], timeout=1.0)
+        found = await look([silent, good], timeout=3.0)
     assert [s.server is not None for s in found] == [False, True]
 
 
@@ -107,7 +107,7 @@ async def test_a_port_that_has_the_metrics_of_another_one_is_no_second_server(mo
     async with serving({"/metrics": (200, TEXT, page)}) as metrics, serving(owner) as api:
         documents = (replace(TRITON.documents[0], path=f":{metrics}/metrics"), *TRITON.documents[1:])
         monkeypatch.setitem(FRONTENDS, "triton", replace(TRITON, documents=documents))
-        found = await look([api, metrics], timeout=5.0)
+        found = await look([api, metrics], timeout=60.0)
     assert [s.server is not None for s in found] == [True, False]
     assert [s.text for s in found] == ["triton 2.51.0, ensemble", f"metrics of port {api}"]
 
@@ -131,6 +131,6 @@ async def test_what_a_server_calls_its_model_cannot_write_to_the_terminal() -> N
 
 async def test_servers_are_looked_for_at_the_host_that_is_named() -> None:
     async with serving({"/metrics": (200, TEXT, FRESH_V0)}) as port:
-        (found,) = await look([port], hosts=["localhost"], timeout=5.0)
+        (found,) = await look([port], hosts=["localhost"], timeout=60.0)
     assert found.server is not None
     assert found.server.url == f"http://localhost:{port}"

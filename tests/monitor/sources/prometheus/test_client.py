@@ -280,7 +280,7 @@ async def switched(*bodies: bytes) -> AsyncIterator[tuple[Client, list[bytes]]]:
         else:
             await asyncio.sleep(60)
 
-    async with serving(handler) as served, client_of(served.url, timeout=0.2) as client:
+    async with serving(handler) as served, client_of(served.url, timeout=1.0) as client:
         yield client, now
 
 
