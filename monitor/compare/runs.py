@@ -56,7 +56,7 @@ class Runs:
         """In order of file and number. Raises ReadError."""
         wanted = select(comparison_runs).order_by(_C.file, _C.digest, _C.number)
         if model:
-            wanted = wanted.where(_C.model == model)
+            wanted = wanted.where(_C.model == storable(model))
         with reading(self._engine) as connection:
             return [_cell(dict(row)) for row in connection.execute(wanted).mappings()]
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
+from exporters.terminal import printable
 from monitor.compare.model import PERCENTILES, Cell, Comparison, Group, Measure
 from monitor.compare.notes import name_of
 from monitor.compare.words import READING, SHOWN, SIGNS, asked_for, nothing, remarks, sections, title, with_interval
@@ -21,11 +22,11 @@ Line = tuple[str, ...]
 
 
 def as_table(told: Comparison) -> str:
-    return "\n".join(_page(told, _aligned, "{}"))
+    return "\n".join(map(printable, _page(told, _aligned, "{}")))
 
 
 def as_markdown(told: Comparison) -> str:
-    return "\n".join(_page(told, _piped, "## {}"))
+    return "\n".join(map(printable, _page(told, _piped, "## {}")))
 
 
 def _page(told: Comparison, drawn: Callable[[Sequence[Line]], Iterable[str]], heading: str) -> Iterator[str]:
@@ -80,7 +81,7 @@ def _piped(lines: Sequence[Line]) -> Iterator[str]:
     head, *rest = lines
     rule = tuple("---" if n < _LEFT_ALIGNED else "---:" for n in range(len(head)))
     for line in (head, rule, *rest):
-        yield "| " + " | ".join(text.replace("|", "\\|").replace("\n", " ") for text in line) + " |"
+        yield "| " + " | ".join(text.replace("|", "\\|") for text in line) + " |"
 
 
 _GROUP = tuple(field.name for field in fields(Group))

@@ -36,6 +36,11 @@ def runs(database: Engine) -> Runs:
     return Runs(database, lambda: 1_796_083_200.0)
 
 
+def test_a_model_whose_name_no_database_holds_has_no_runs(runs: Runs) -> None:
+    runs.add("rate-25.json", b"{}", [RUN])
+    assert runs.cells("llama\0") == []
+
+
 def test_an_imported_run_is_a_cell_with_tool_and_file(runs: Runs) -> None:
     runs.add("rate-25.json", b"{}", [RUN])
     (cell,) = runs.cells()

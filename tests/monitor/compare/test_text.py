@@ -63,6 +63,13 @@ def test_markdown_keeps_its_columns_whatever_a_file_is_called() -> None:
     assert "a\\|b.json" in text
 
 
+def test_a_name_with_a_line_break_makes_no_line_of_its_own() -> None:
+    run = replace(RUN, group=replace(RUN.group, model="llama\n## x", file="a\nb"))
+    text = as_markdown(compare(observed(), ASKED, PRICES, [run]))
+    assert f"## llama\\n## x on {H100}" in text.splitlines()
+    assert "imported, a\\nb" in text
+
+
 def test_the_best_comes_first_and_no_difference_is_said_to_be_none() -> None:
     assert "- tokens/s at about 16: sglang > vllm ? vllm [guidellm]" in as_table(told())
     assert "- first token P99 at about 16: sglang ≈ vllm" in as_table(told())
