@@ -29,7 +29,7 @@ class Counts:
     """Requests (of a time slice objective: minutes) over a window, and minutes of that window.
 
     `unknown` requests are in none of the others; `certainly_bad` is the part of `bad` that no interpolation touches.
-    `minutes` is the window's length without excluded ones; in `minutes_unknown` nothing was known at all.
+    `minutes` is the window's length without excluded ones; of `minutes_unknown` nobody knows whether a server was up.
     """
 
     good: float = 0.0

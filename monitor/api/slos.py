@@ -43,7 +43,7 @@ class StatusOut(BaseModel):
     certainly_bad: float
     minutes: float = Field(description="of the window, without excluded ones")
     minutes_outage: float = Field(description="with no server up")
-    minutes_unknown: float = Field(description="without any observation")
+    minutes_unknown: float = Field(description="of which nobody knows whether a server was up")
     minutes_excluded: float = Field(description="maintenance")
     burns: list[BurnOut]
     bounds: list[str] = Field(

@@ -63,7 +63,8 @@ class Reader:
         found = self._blurred(engines, targets, cells)
         engines = self._instead(Scope.ENGINE, engines, found.engines)
         targets = self._instead(Scope.TARGET, targets, found.targets)
-        return self._counted(engines, targets, cells, found.suspected)
+        away = presence.unseen(_together(targets, self._before(presence.beginnings(cells, found.suspected))))
+        return self._counted(engines, targets, cells, found.suspected, away)
 
     def _engines(self, spans: Sequence[Span], cells: Cells) -> Columns:
         """With rows before those of the spans, where each is compared with the one before."""
@@ -75,6 +76,11 @@ class Reader:
     def _targets(self, spans: Sequence[Span]) -> Columns:
         return self._scan(Scope.TARGET, spans, self.members.target_ids)
 
+    def _before(self, moments: Ints) -> Columns:
+        """Minutes of targets that end not long before, where minutes are read from one of these moments on."""
+        kept = moments[moments >= self._minutes_since].tolist()
+        return self._targets([Span(Tier.MINUTE, moment - presence.LEAD_SECONDS, moment) for moment in kept])
+
     def _scan(self, scope: Scope, spans: Sequence[Span], ids: Ints) -> Columns:
         names = self._judge.columns if scope is Scope.ENGINE else presence.COLUMNS
         found = self._once.rows(scope, spans, names, ids)
@@ -83,7 +89,7 @@ class Reader:
     def _blurred(self, engines: Columns, targets: Columns, cells: Cells) -> _Blurred:
         rows = self._rows(engines, cells)
         served = presence.serving(self.members, cells, engines, cells.of(engines["start"]))
-        suspected = presence.suspect(self.members, cells, served, targets)
+        suspected = presence.suspect(cells, served, targets)
         partly = self._excluded(Cells(engines["start"], engines["length"])) > 0
         of_targets = self._excluded(Cells(targets["start"], targets["length"])) > 0
         return _Blurred(
@@ -106,11 +112,13 @@ class Reader:
         kept = np.isin(_places(minutes["series"], minutes["start"] // HOUR * HOUR), wanted)
         return _together(_of(rows, ~blurred), _of(minutes, kept))
 
-    def _counted(self, engines: Columns, targets: Columns, cells: Cells, suspected: Flags) -> Tally:
+    def _counted(
+        self, engines: Columns, targets: Columns, cells: Cells, suspected: Flags, away: presence.Unseen
+    ) -> Tally:
         groups, excluded = self.members.groups, self._excluded(cells)
         served = presence.serving(self.members, cells, engines, cells.of(engines["start"]))
         targets = _of(targets, self._excluded(Cells(targets["start"], targets["length"])) == 0)
-        there = presence.presence(self.members, cells, served, targets, suspected)
+        there = presence.presence(cells, served, targets, suspected, away)
         counted = self._judge.count(self._rows(engines, cells)).reshape(len(KINDS), len(groups), cells.many)
         minutes = np.broadcast_to(cells.length / MINUTE - excluded, (len(groups), cells.many))
         by_name: dict[str, Floats] = dict(zip(KINDS, counted, strict=True)) | {

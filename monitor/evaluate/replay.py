@@ -146,13 +146,13 @@ def _unjudged(slo: Slo, hours: set[int]) -> Iterator[Gap]:
 
 
 def _unseen(tally: Tally) -> Iterator[Gap]:
-    """Minutes in which no server of any group was observed."""
+    """Minutes of which of no group it is known whether a server was up."""
     cells = tally.cells
     unknown = tally.counts[FIELDS.index("minutes_unknown")].min(axis=0) if len(tally.groups) else cells.length / MINUTE
     whole = unknown >= cells.length / MINUTE
     for length in (HOUR, MINUTE):
         for start, end in _runs(cells.start[whole & (cells.length == length)].tolist(), length):
-            yield Gap(start, end, "no server was observed")
+            yield Gap(start, end, "not known whether a server was up")
 
 
 def _runs(starts: Sequence[int], length: int) -> Iterator[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 
@@ -139,6 +140,52 @@ def test_one_server_down_of_two_is_no_outage(tmp_path: Path) -> None:
     a, b = Engine(), Engine(server="s2")
     series = requests((120, 0), engine=a) | requests((60, 0), 60, engine=b) | b.up(gauge((60, 1), (60, 0)))
     alerts(tmp_path, rules(tmp_path), series, {90: [], 119: []})
+
+
+def of_page(*segments: tuple[int, float] | int) -> str:
+    """A gauge of a sidecar whose page is missing for so many minutes: Prometheus marks that it ended."""
+    return " ".join(gauge(s) if isinstance(s, tuple) else f"stale _x{2 * s - 1}" for s in segments)
+
+
+def beside_one_that_is_down(folder: Path, *up: tuple[int, float] | int, outage: Mapping[int, bool]) -> None:
+    """What `llm_up` says of a second server; whether the minutes that are told are of an outage, which pages."""
+    down, other = Engine(), Engine(server="s2")
+    present = of_page(*((s[0], 1.0) if isinstance(s, tuple) else s for s in up))
+    series = down.info(f"{gauge((2, 1))} stale") | down.up(gauge((2, 1), (48, 0)))
+    series |= other.info(present) | other.up(of_page(*up))
+    # Of 99.9 %, 14.4 times the budget of an hour is 0.86 minutes.
+    only = rules_of(slo_of(folder, objective="99.9%", indicator="{availability: {}}"), WINDOWS_30D[:1])
+    minutes, firing = "sum(inferwatch:slo_outage:minute)", 'count by (alertname) (ALERTS{alertstate="firing"})'
+    pages = {f'{{alertname="{PAGE}"}}': 1.0}
+    asked = {(minute, minutes): {"{}": float(is_one)} for minute, is_one in outage.items()}
+    expect(
+        folder, only, series, asked | {(minute, firing): pages if is_one else {} for minute, is_one in outage.items()}
+    )
+
+
+def test_a_missed_page_of_a_server_that_is_up_is_no_outage_though_the_others_are_down(tmp_path: Path) -> None:
+    # Its samples from minute 20 to 21.5 are missing: at minute 21 there is none of the last minute.
+    beside_one_that_is_down(tmp_path, (20, 1), 2, (28, 1), outage=dict.fromkeys(range(15, 45), False))
+
+
+def test_a_server_that_is_not_seen_for_five_minutes_hides_no_outage(tmp_path: Path) -> None:
+    # Its last sample is four and a half minutes old at minute 24.
+    beside_one_that_is_down(tmp_path, (20, 1), 30, outage={minute: minute >= 25 for minute in range(20, 45)})
+
+
+def test_a_server_that_is_seen_to_go_down_after_the_others_makes_an_outage_at_once(tmp_path: Path) -> None:
+    beside_one_that_is_down(tmp_path, (20, 1), (30, 0), outage={minute: minute >= 21 for minute in range(15, 45)})
+
+
+def test_a_server_that_was_down_when_it_was_seen_last_hides_no_outage(tmp_path: Path) -> None:
+    beside_one_that_is_down(tmp_path, (20, 1), (2, 0), 28, outage={minute: minute >= 21 for minute in range(15, 45)})
+
+
+def test_a_server_alone_is_not_known_to_be_down_when_it_is_not_seen(tmp_path: Path) -> None:
+    engine, name = Engine(), "sum(inferwatch:slo_outage:minute)"
+    series = engine.info(of_page((20, 1), 20)) | engine.up(of_page((20, 1), 20))
+    asked: dict[tuple[int, str], dict[str, float]] = {(minute, name): {"{}": 0.0} for minute in range(20, 25)}
+    expect(tmp_path, rules(tmp_path), series, asked | {(minute, name): {} for minute in range(25, 40)})
 
 
 def test_a_server_that_is_configured_no_more_is_no_outage(tmp_path: Path) -> None:

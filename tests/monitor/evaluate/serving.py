@@ -30,6 +30,8 @@ class Serving:
     restarts: Sequence[int] = ()
     down: Sequence[int] = ()
     """Minutes in which it does not answer."""
+    away: Sequence[int] = ()
+    """Minutes in which its sidecar's page is missing."""
     tells_latencies: bool = True
     version: str = "1"
     every: int = EVERY
@@ -54,6 +56,8 @@ class Serving:
             if minute in self.restarts and second % 60 < self.every:
                 self._reset()
             work = self.work(minute, self.chance)
+            if minute in self.away:
+                continue
             if minute in self.down:
                 yield from self._target(at, 0)
                 continue

@@ -151,6 +151,30 @@ def test_twelve_slices_are_weighed_by_their_requests(tmp_path: Path, database: E
         assert 100 * (bad_ratio(counts) or 0) == pytest.approx(4.95, abs=0.01)
 
 
+def test_both_take_the_same_minutes_for_an_outage(tmp_path: Path, database: Engine) -> None:
+    """One server is down, and the page of the other is missing now and then; a minute goes up to the scrape at its end.
+
+    It is seen to be down from 40:00 to 44:30, and seen last at 49:30, not down then.
+    """
+
+    def work(_minute: int, _chance: random.Random) -> Work:
+        return Work({}, {"stop": 10.0})
+
+    servers = [
+        Serving("a", "vllm", "m", work, down=range(2, 61)),
+        Serving("b", "vllm", "m", work, away=[20, 21, 30, 31, 32, *range(50, 61)], down=range(40, 45)),
+    ]
+    slo, ends = available(objective="99.9%"), range(START + 60, START + HOUR + 1, 60)
+    for found in both(tmp_path, database, servers, [slo], 60):
+        name = "sum(inferwatch:slo_outage:minute == 1) or vector(0)"
+        told = [found.prometheus.ask(name, time=str(at))[0]["value"][1] == "1" for at in ends]
+        counts = [found.counter.windows(slo, at, [60])["m", "unified"][60] for at in ends]
+        assert [n for n, is_one in enumerate(told, 1) if is_one] == [41, 42, 43, 44, 55, 56, 57, 58, 59, 60]
+        assert [of.minutes_outage == 1 for of in counts] == told
+        assert [n for n, of in enumerate(counts, 1) if of.minutes_unknown] == [21, 31, 32, 51, 52, 53, 54]
+        assert found.ratios(slo, "bad", HOUR, "m", START + HOUR) == pytest.approx((10 / 60, 10 / 60), rel=0.01)
+
+
 def test_what_servers_count_that_count_successes_alone_is_unknown_to_both(tmp_path: Path, database: Engine) -> None:
     """Beside another server of the model, and as the only one."""
     failing, well = (lambda _minute, _chance, ends=ends: Work({}, ends) for ends in (

@@ -134,6 +134,64 @@ def test_a_minute_in_which_no_server_of_the_model_is_up_is_an_outage(database: E
     assert bad_ratio(found) == pytest.approx(0.3)
 
 
+def seen(**servers: str) -> list[Window]:
+    """A character for each minute: up (`+`), down (`-`) or not seen (`.`). A server's first letter is its model."""
+    windows = []
+    for n, states in enumerate(zip(*servers.values(), strict=True)):
+        rows: dict[Any, Minute] = {}
+        for name, state in zip(servers, states, strict=True):
+            rows |= {} if state == "." else {target(name): up(state == "+", seen=START + 60 * n)}
+            rows |= {engine(name, model=name[0]): minute(finished={"stop": 10})} if state == "+" else {}
+        windows.append(Window(START + 60 * n, rows))
+    return windows
+
+
+def test_a_server_that_was_up_when_it_was_seen_last_is_not_known_to_be_down_for_four_more_minutes(
+    database: Engine,
+) -> None:
+    pairs = [
+        ("++--------", "++++++.+++", 0, 1),  # one page of the only server that is up is missed
+        ("++--------", "++++......", 2, 4),  # seen up in minute 3, so that minutes 4 to 7 are not known
+        ("++--------", "++++-.....", 6, 0),  # down when it was seen last
+        ("++--------", "++++..-...", 4, 2),
+        ("++--------", "++++..+...", 0, 5),
+        ("++++++++++", "++++......", 0, 0),  # another is up
+        ("++++......", "++++......", 0, 6),  # nothing is seen at all
+        ("++..----..", "++++...---", 3, 3),
+    ]
+    of_models = zip("abcdefgh", pairs, strict=True)
+    write(database, seen(**{f"{m}{n}": each for m, (a, b, *_) in of_models for n, each in enumerate((a, b))}))
+    found = counted(database, available(), START + 600, 600)
+    told = [(counts.minutes_outage, counts.minutes_unknown) for _, counts in sorted(found.items())]
+    assert told == [(outage, unknown) for _, _, outage, unknown in pairs]
+
+
+def test_what_was_seen_shortly_before_a_window_tells_of_its_first_minutes(database: Engine) -> None:
+    """Of a server whose hour before is not read, or read as a whole: minutes 120 to 123 are not known."""
+    write(database, seen(m0="++" + "-" * 178, m1="+" * 120 + "." * 60))
+    expected = {60: (0, 1), 300: (1, 4), 600: (6, 4), HOUR: (56, 4), HOUR + 300: (56, 4), 3 * HOUR: (56, 4)}
+    for roll in (False, True):
+        if roll:
+            roll_up_all(database)
+        remembering = Counter(database)
+        for length, minutes in expected.items():
+            until = START + 2 * HOUR + min(length, HOUR)
+            for counter in (remembering, Counter(database)):
+                found = counter.windows(available(), until, [length])[UNIFIED][length]
+                assert (found.minutes_outage, found.minutes_unknown) == minutes, (roll, length)
+
+
+def test_of_hours_whose_minutes_are_gone_the_best_server_tells_how_long_an_outage_was(database: Engine) -> None:
+    """Nobody was up in 15 of the first hour's minutes; `b` was, in all of the second's in which it was seen."""
+    write(database, seen(m0="++" + "-" * 118, m1="+" * 45 + "-" * 15 + "+" * 30 + "." + "+" * 29))
+    roll_up_all(database)
+    for minutes_are_there in (True, False):
+        if not minutes_are_there:
+            forget(database, Retention(minutes=DAY), START + 3 * DAY)
+        found = counted(database, available(), START + 2 * HOUR, 2 * HOUR)[UNIFIED]
+        assert (found.minutes_outage, found.minutes_unknown) == (15, 1 if minutes_are_there else 0)
+
+
 def test_servers_that_nobody_watches_are_unknown_and_no_outage(database: Engine) -> None:
     watched = [n for n in range(10) if n not in (3, 4)]
     rows = {target("a"): up(), engine("a"): minute(finished={"stop": 10})}

@@ -51,7 +51,7 @@ def test_another_objective_would_have_been_quiet(database: Engine) -> None:
 def test_what_was_not_observed_is_told(database: Engine) -> None:
     filled(database, 6, 0, 0, gap=range(130, 145))
     found = replay(Counter(database), available(objective="99%"), START + HOUR, START + 6 * HOUR)
-    assert found.gaps == (Gap(START + 130 * 60, START + 145 * 60, "no server was observed"),)
+    assert found.gaps == (Gap(START + 130 * 60, START + 145 * 60, "not known whether a server was up"),)
 
 
 def test_hours_without_minutes_judge_long_windows_alone(database: Engine) -> None:
@@ -72,7 +72,7 @@ def test_what_cannot_be_told_is_told_of_what_was_asked_for_alone(database: Engin
     # Of the hour that `until` cuts no part is known.
     assert {(gap.why.partition(":")[0], gap.start, gap.end) for gap in found.gaps} == {
         ("only hours are kept", since, until),
-        ("no server was observed", since, START + 7 * HOUR),
+        ("not known whether a server was up", since, START + 7 * HOUR),
     }
 
 
