@@ -31,11 +31,11 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from exporters.address import masked
+from exporters.quote import cut, quoted
 
 _SECRET_KEY = re.compile(r"token(?!s)|prompt|password|secret|credential|authorization|api_?key", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SHOWN_CHARACTERS = 80
 _SHOWN_BITS = 256
 _MAX_BYTES = 2**20
 
@@ -273,7 +273,7 @@ def shown(path: str, value: object) -> str:
         case list() | tuple():
             return "a list"
         case str():
-            return repr(_cut(masked(value)))
+            return quoted(masked(value))
         case None:
             return "nothing"
         case bool():
@@ -281,11 +281,7 @@ def shown(path: str, value: object) -> str:
         case int() if value.bit_length() > _SHOWN_BITS:
             return "a number of very many digits"
         case _:
-            return _cut(masked(str(value)))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+            return cut(masked(str(value)))
 
 
 def path_of(location: Iterable[int | str]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from alerts.burn import DAY, HOUR, MINUTE
 from alerts.slo.spec import Slo
+from exporters.quote import quoted
 from monitor.advise.capacity import Capacity, Measured, lacking, limits_of
 from monitor.advise.findings import advise
 from monitor.advise.framework import Choice, choose
@@ -31,7 +32,6 @@ from monitor.history.packed import Floats
 from monitor.history.question import InvalidParameter, closest
 from monitor.history.rollup import stale
 from monitor.history.tables import Tier
-from monitor.quote import quoted
 
 CAPACITY = "capacity"
 _COMPARED_SECONDS = 2 * DAY

@@ -12,14 +12,13 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from exporters.loader import problems_of
+from exporters.quote import cut
 from monitor.alert_history.fingerprint import fingerprint
 from monitor.history.storable import storable
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _SHOWN_PROBLEMS = 10
-_SHOWN_CHARACTERS = 100
-"""Of the path to what is wrong: names of labels may be long, and may be anything."""
 _MOST_LEFT_OUT = 10**9
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -143,5 +142,5 @@ def _checked(document: dict[str, object], model: type[_Model]) -> _Model:
 
 
 def _short(path: str) -> str:
-    shown = path if len(path) <= _SHOWN_CHARACTERS else f"{path[:_SHOWN_CHARACTERS]}…"
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
+    """Names of labels may be long, and may be anything."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in cut(path))

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
+from exporters.quote import quoted
 from monitor.advise import said
 from monitor.advise.adviser import CAPACITY, Adviser, Told
 from monitor.advise.capacity import Capacity
@@ -18,7 +19,6 @@ from monitor.advise.model import Change, Confidence, Evidence, Finding, Missing,
 from monitor.api import problems
 from monitor.api.parameters import MOMENT, window
 from monitor.history.question import InvalidParameter, QuestionError
-from monitor.quote import quoted
 
 _TITLES = {rule.name: rule.title for rule in RULES} | {CAPACITY: "How many more requests"}
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from exporters.connection import Credentials, bearer_token
+from exporters.quote import cut, quoted
 from monitor.alert_history.alert import DELIVERED_WITHIN_SECONDS, Alert, State
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.notification import InvalidNotification, parse
@@ -18,7 +19,6 @@ from monitor.api import problems
 from monitor.api.parameters import MOMENT, window
 from monitor.history.question import InvalidParameter, closest
 from monitor.history.storable import storable
-from monitor.quote import cut, quoted
 
 MAX_BYTES = 4 * 2**20
 """Some thousands of alerts."""

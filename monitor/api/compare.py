@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from exporters.quote import quoted
 from monitor.api import problems
 from monitor.api.parameters import MOMENT, moment, window
 from monitor.compare.ask import Comparer
@@ -19,7 +20,6 @@ from monitor.compare.rows import MINUTE
 from monitor.compare.text import as_csv, as_markdown
 from monitor.compare.words import sections
 from monitor.history.question import InvalidParameter
-from monitor.quote import quoted
 
 
 class Form(StrEnum):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from exporters.quote import quoted
 from monitor.api.models import EventOut
 from monitor.api.parameters import MOMENT, window
 from monitor.history.life import EVENT_KINDS, Wanted
 from monitor.history.minutes import Event
 from monitor.history.question import InvalidParameter, closest
 from monitor.history.storable import storable
-from monitor.quote import quoted
 from monitor.remarks import in_words
 
 

@@ -10,8 +10,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from exporters.quote import quoted
 from monitor.history.question import InvalidParameter, Question, question, refuse_backwards
-from monitor.quote import quoted
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

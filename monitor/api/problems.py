@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from starlette.exceptions import HTTPException
 
+from exporters.quote import cut, quoted
 from monitor.api.models import Problem
 from monitor.history.database import HistoryError
 from monitor.history.question import InvalidParameter, QuestionError, closest
-from monitor.quote import cut, quoted
 
 MEDIA_TYPE = "application/problem+json"
 _UNKNOWN = "extra_forbidden"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from sqlalchemy import Engine
 
+from exporters.quote import quoted
 from monitor.compare.asked import Asked, Prices
 from monitor.compare.compare import compare
 from monitor.compare.model import Comparison
 from monitor.compare.read import models, observed
 from monitor.compare.runs import Runs
 from monitor.history.question import InvalidParameter
-from monitor.quote import quoted
 
 
 class Comparer:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from sqlalchemy import Connection, select
 
+from exporters.quote import quoted
 from exporters.schema import IDENTITY
 from monitor.history import tables
 from monitor.history.aggregate import Lives
 from monitor.history.packed import Ints
 from monitor.history.question import Question, UnknownLabel, closest
-from monitor.quote import quoted
 
 Labels = Mapping[str, str]
 

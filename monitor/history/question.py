@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from enum import StrEnum
 
+from exporters.quote import quoted
 from exporters.schema import METRICS, Metric, Type
 from monitor.history.columns import STORED, why_not_stored
 from monitor.history.database import HistoryError
 from monitor.history.minutes import WINDOW_SECONDS
-from monitor.quote import quoted
 
 MAX_POINTS = 11_000
 """Of one answer, as in Prometheus."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from exporters.quote import quoted
 from monitor.compare.imported import aiperf, guidellm, vllm
 from monitor.compare.imported.document import Document, ForeignFile
 from monitor.compare.imported.run import Run
-from monitor.quote import quoted
 
 _Reader = Callable[[Document], Iterator[Run]]
 TOOLS: Mapping[str, tuple[str, _Reader]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from monitor.quote import cut
+from exporters.quote import cut
 
 
 class ForeignFile(Exception):

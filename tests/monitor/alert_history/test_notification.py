@@ -77,7 +77,7 @@ def test_a_body_that_is_something_else_is_refused(body: bytes, told: str) -> Non
         ({"labels": {}}, "alerts[0].labels: a mapping: allowed: at least one label"),
         (
             {"labels": {"a\n" + "b" * 1000: 1}},
-            f"alerts[0].labels.a\N{REPLACEMENT CHARACTER}{'b' * 81}…: 1: allowed: text",
+            f"alerts[0].labels.a\N{REPLACEMENT CHARACTER}{'b' * 61}… (1019 characters): 1: allowed: text",
         ),
         ({"fingerprint": "x"}, "alerts[0].fingerprint: 'x': allowed: 16 hexadecimal digits, letters in lower case"),
     ],
