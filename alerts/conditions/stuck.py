@@ -46,11 +46,15 @@ def _waiting() -> Expression:
     return waiting.above(0).unless(_MAY_WAIT_FOR_EVER, on=TARGET).otherwise(grows)
 
 
+def _waiting_unhealthy() -> Expression:
+    """A full queue no longer grows, and what its server then says of itself is no second alert."""
+    return Now(_WAITING).above(0).where(_UNHEALTHY, on=TARGET)
+
+
 def _hanging() -> Expression:
     generated = Rise(_TOKENS, _STILL.seconds)
-    hanging = _standing_still(Now(_RUNNING).above(0).otherwise(_waiting()), generated).unless(
-        Rise("llm_prompt_tokens_total", _STILL.seconds).above(0)
-    )
+    work = Now(_RUNNING).above(0).otherwise(_waiting()).otherwise(_waiting_unhealthy())
+    hanging = _standing_still(work, generated).unless(Rise("llm_prompt_tokens_total", _STILL.seconds).above(0))
     return hanging.where(JUDGED_LIVE, on=TARGET)
 
 

@@ -4,6 +4,7 @@ from alerts.alertmanager import INHIBITIONS
 from alerts.conditions import GROUPS
 from alerts.conditions.condition import Condition, duration
 from alerts.conditions.findings import TOLD
+from inferwatch.reference.hangs import hangs
 from inferwatch.reference.markdown import page, table
 
 _TITLES = {
@@ -40,6 +41,7 @@ def conditions_page() -> str:
         "(gpus.md#which-server-runs-on-which-gpu). It is an annotation and no label, so that the alert stays the same "
         "one when its servers end with their GPU.",
         *blocks,
+        f"## Servers that hang\n\n{hangs()}",
         f"## Findings\n\n{_FOUND}\n\n{_found()}",
         f"## What is held back\n\n{_HELD}\n\n{_held()}",
     )
