@@ -19,7 +19,6 @@ from monitor.api.advice import AdviceFindingOut, AdviceOut, AdviceQuery, advice_
 from monitor.config import MonitorConfig
 from monitor.evaluate.objectives import slos_of
 from monitor.history.ask import History
-from monitor.history.question import QuestionError
 from monitor.page import quantities
 
 
@@ -42,12 +41,7 @@ TEXT, MARKDOWN = Style("", "", "  ", code=False), Style("## ", "- ", "  - ", cod
 def advise(at: Place, query: AdviceQuery, form: str) -> None:
     slos = _slos(at)
     with opened(at.settings, current=True) as engine:
-        try:
-            told = advice_out(asked(Adviser(History(engine), lambda: slos), query, time.time()))
-        except QuestionError as error:
-            option = f"--{error.parameter}{str(error).removeprefix(error.parameter)}"
-            allowed = f"; allowed: {', '.join(error.allowed)}" if error.allowed else ""
-            raise CommandError(f"{option}{allowed}", status=MISUSED) from error
+        told = advice_out(asked(Adviser(History(engine), lambda: slos), query, time.time()))
     if form == "json":
         print(told.model_dump_json(indent=2))
         return

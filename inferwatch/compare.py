@@ -24,7 +24,6 @@ from monitor.compare.model import Comparison
 from monitor.compare.runs import Runs
 from monitor.compare.text import as_csv, as_markdown, as_table
 from monitor.config import MonitorConfig
-from monitor.history.question import QuestionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +43,7 @@ def compare(at: Place, parameters: Mapping[str, Any], form: str, told: Told) -> 
         raise CommandError(f"{option}: allowed: together with --import, of whose results it tells", status=MISUSED)
     prices = load(at.config or default_path(), MonitorConfig).compare.prices
     with opened(at.settings, current=True) as engine:
-        try:
-            found = Comparer(engine, prices).compare(query(parameters).asked(time.time()))
-        except QuestionError as error:
-            option = f"--{error.parameter}{str(error).removeprefix(error.parameter)}"
-            allowed = f"; allowed: {', '.join(error.allowed)}" if error.allowed else ""
-            raise CommandError(f"{option}{allowed}", status=MISUSED) from error
+        found = Comparer(engine, prices).compare(query(parameters).asked(time.time()))
     sys.stdout.write(_text(found, form))
 
 

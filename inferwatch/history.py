@@ -7,12 +7,11 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from inferwatch.console import MISUSED, CommandError
 from inferwatch.place import Place, opened
 from monitor.api.history import answered, json_lines
 from monitor.api.parameters import Format, HistoryQuery
 from monitor.history.ask import History
-from monitor.history.question import Question, QuestionError
+from monitor.history.question import Question
 
 _LINES = "jsonl"
 
@@ -21,13 +20,8 @@ def export(at: Place, form: str, parameters: Mapping[str, Any]) -> None:
     """`parameters` are those of /api/v1/history."""
     query = HistoryQuery(**parameters)
     with opened(at.settings, current=True) as engine:
-        try:
-            for text in _texts(History(engine), query.question(time.time()), form):
-                sys.stdout.write(text)
-        except QuestionError as error:
-            option = f"--{error.parameter.replace('_', '-')}{str(error).removeprefix(error.parameter)}"
-            allowed = f"; allowed: {', '.join(error.allowed)}" if error.allowed else ""
-            raise CommandError(f"{option}{allowed}", status=MISUSED) from error
+        for text in _texts(History(engine), query.question(time.time()), form):
+            sys.stdout.write(text)
 
 
 def _texts(history: History, asked: Question, form: str) -> Iterator[str]:

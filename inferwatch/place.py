@@ -19,6 +19,7 @@ from inferwatch.process import load
 from monitor.config import HistorySection, MonitorConfig
 from monitor.history.database import HistoryError, open_database, sqlite_url
 from monitor.history.file import path_of
+from monitor.history.question import QuestionError
 from monitor.history.transfer import revisions
 from monitor.history.trouble import place
 
@@ -61,7 +62,7 @@ class Place:
 def opened(settings: HistorySection, *, anew: bool = False, current: bool = False) -> Iterator[Engine]:
     """Unless `anew`, there must be one; if `current`, with the tables of this release.
 
-    Raises CommandError for whatever the history cannot do.
+    Raises CommandError for whatever the history cannot do, and for whatever it is asked that it cannot answer.
     """
     file = path_of(make_url(settings.database))
     if not anew and file is not None and not file.exists():
@@ -74,6 +75,8 @@ def opened(settings: HistorySection, *, anew: bool = False, current: bool = Fals
             yield engine
         finally:
             engine.dispose()
+    except QuestionError as error:
+        raise _misused(error) from error
     except HistoryError as error:
         raise CommandError(str(error)) from error
     except BrokenPipeError:  # of whoever reads what is printed, not of the history
@@ -86,3 +89,10 @@ def _check(engine: Engine) -> None:
     made_by, newest = revisions(engine)
     if made_by != newest:
         raise CommandError(f"{place(engine.url)} has the tables of an older release: inferwatch db upgrade")
+
+
+def _misused(error: QuestionError) -> CommandError:
+    """Options are named like the parameters of the API."""
+    option = f"--{error.parameter.replace('_', '-')}{str(error).removeprefix(error.parameter)}"
+    allowed = f"; allowed: {', '.join(error.allowed)}" if error.allowed else ""
+    return CommandError(f"{option}{allowed}", status=MISUSED)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from sqlalchemy import Engine
 
 from alerts.slo.spec import Slo
 from exporters.config import default_path
@@ -14,6 +17,7 @@ from inferwatch.place import Place
 from inferwatch.process import load
 from monitor.config import MonitorConfig
 from monitor.evaluate.objectives import slos_of
+from monitor.history.store import Store
 
 _USUAL = Path("slo.yml")
 
@@ -37,3 +41,11 @@ class Asked:
             return [self.file]
         configured = load(self.at.config or default_path(), MonitorConfig).slos
         return configured or [_USUAL]
+
+
+def newest_minute(engine: Engine) -> float:
+    """Its end, in unix seconds. Raises CommandError where there is none."""
+    newest = Store(engine).newest(time.time())
+    if newest is None:
+        raise CommandError("there is no minute in the history yet")
+    return newest

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -9,12 +8,10 @@ from alerts.burn import SLICE, duration
 from alerts.slo.spec import Slo
 from inferwatch.console import MISUSED, CommandError, columns, plural
 from inferwatch.place import opened
-from inferwatch.slo_history import Asked
+from inferwatch.slo_history import Asked, newest_minute
 from monitor.api.parameters import moment
 from monitor.evaluate.counts import Counter
 from monitor.evaluate.replay import Fired, Gap, Replay, replay
-from monitor.history.question import InvalidParameter
-from monitor.history.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +27,7 @@ def print_replay(asked: Asked, span: Span, name: str | None, *, json_wanted: boo
     if not slos:
         raise CommandError(f"--slo: {name!r}: allowed: the name of an objective in the file", status=MISUSED)
     with opened(asked.at.settings, current=True) as engine:
-        newest = Store(engine).newest(time.time())
-        if newest is None:
-            raise CommandError("there is no minute in the history yet")
+        newest = newest_minute(engine)
         since, until = _moments(span, newest)
         found = [replay(Counter(engine), slo, since, until) for slo in slos]
     if json_wanted:
@@ -43,10 +38,7 @@ def print_replay(asked: Asked, span: Span, name: str | None, *, json_wanted: boo
 
 
 def _moments(span: Span, newest: float) -> tuple[int, int]:
-    try:
-        since, until = moment("since", span.since, newest), min(newest, moment("until", span.until, newest))
-    except InvalidParameter as error:
-        raise CommandError(f"--{error}; allowed: {', '.join(error.allowed)}", status=MISUSED) from error
+    since, until = moment("since", span.since, newest), min(newest, moment("until", span.until, newest))
     first, last = int(since) // SLICE * SLICE, int(until) // SLICE * SLICE
     if first >= last:
         told = f"{duration(SLICE)} or more before --until and before the newest minute, {_time(int(newest))} UTC"

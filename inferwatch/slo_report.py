@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import UTC, datetime
 
 from alerts.burn import MINUTE
 from inferwatch.console import MISUSED, CommandError
 from inferwatch.place import opened
-from inferwatch.slo_history import Asked
+from inferwatch.slo_history import Asked, newest_minute
 from monitor.evaluate.counts import Counter
 from monitor.evaluate.report import as_json, as_markdown, period, report
-from monitor.history.store import Store
 
 
 def print_report(asked: Asked, *, month: str | None, quarter: str | None, json_wanted: bool) -> None:
@@ -19,9 +17,7 @@ def print_report(asked: Asked, *, month: str | None, quarter: str | None, json_w
         raise CommandError("--quarter: allowed: without --month", status=MISUSED)
     slos = asked.slos()
     with opened(asked.at.settings, current=True) as engine:
-        newest = Store(engine).newest(time.time())
-        if newest is None:
-            raise CommandError("there is no minute in the history yet")
+        newest = newest_minute(engine)
         given = month or datetime.fromtimestamp(newest, UTC).strftime("%Y-%m")
         try:
             of = period(quarter or given, months=3 if quarter else 1, newest=int(newest) // MINUTE * MINUTE)

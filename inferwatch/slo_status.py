@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 
 from alerts.burn import MINUTE, duration
-from inferwatch.console import CommandError, columns
+from inferwatch.console import columns
 from inferwatch.place import opened
-from inferwatch.slo_history import Asked
+from inferwatch.slo_history import Asked, newest_minute
 from monitor.api.slos import slos_out
 from monitor.evaluate.counts import Counter
 from monitor.evaluate.status import Burn, Status, statuses
 from monitor.evaluate.watch import Told
-from monitor.history.store import Store
 from monitor.page import quantities
 
 _HEAD = ("objective", "group", "state", "budget left", "burn by window", "lasts", "minutes not known")
@@ -21,10 +19,7 @@ _HEAD = ("objective", "group", "state", "budget left", "burn by window", "lasts"
 def status(asked: Asked, *, as_json: bool) -> None:
     slos = asked.slos()
     with opened(asked.at.settings, current=True) as engine:
-        newest = Store(engine).newest(time.time())
-        if newest is None:
-            raise CommandError("there is no minute in the history yet")
-        at = int(newest) // MINUTE * MINUTE
+        at = int(newest_minute(engine)) // MINUTE * MINUTE
         found = statuses(Counter(engine), slos, at)
     if as_json:
         told = Told(at, tuple(slos), tuple(found))

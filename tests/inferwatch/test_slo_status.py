@@ -97,6 +97,13 @@ def test_a_replay_of_less_than_a_step_is_refused(inferwatch: Command) -> None:
 
 
 @pytest.mark.usefixtures("database")
+def test_a_replay_since_what_is_no_moment_is_refused(inferwatch: Command) -> None:
+    ran = inferwatch("slo", "replay", "--state-dir", ".", "--since", "soon")
+    assert ran.status == 2
+    assert ran.err.startswith("inferwatch: --since: 'soon' is no moment; allowed: unix seconds, ")
+
+
+@pytest.mark.usefixtures("database")
 @pytest.mark.parametrize(
     ("option", "value"), [("--month", "2027-01"), ("--month", "9999-12"), ("--quarter", "2027-Q1")]
 )
