@@ -33,6 +33,7 @@ RELOAD_SECONDS = 15
 """Without JavaScript the whole page is loaded again."""
 _COMPRESS_FROM = 1000
 _BACKTICKS = re.compile(r"`([^`]+)`")
+_BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TURNS_TEXT = dict.fromkeys(
     map(ord, "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"), "\ufffd"
 )
@@ -175,6 +176,11 @@ def code_marked(text: str) -> Markup:
     return Markup(_BACKTICKS.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 escaped before anything is added
 
 
+def breaking(name: str) -> Markup:
+    """A name of several words in one, which may be broken between two of them."""
+    return Markup(_BETWEEN_WORDS.sub("<wbr>", str(escape(name))))  # noqa: S704 escaped before anything is added
+
+
 def harmless(value: object) -> object:
     return value.translate(_TURNS_TEXT) if isinstance(value, str) else value
 
@@ -188,7 +194,7 @@ def environment(known: dict[str, assets.Asset], pages: Pages) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["code"] = code_marked
+    made.filters.update(code=code_marked, breaking=breaking)
     made.globals.update(
         assets=known,
         quantities=quantities,

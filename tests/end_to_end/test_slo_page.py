@@ -215,11 +215,12 @@ def test_an_opened_runbook_stays_open_and_focused_while_new_alerts_come(tab: Tab
         tab.page.clock.install()
         page = tab.open(f"{monitor.url}/alerts")
         page.locator("#runbook-GpuLost").click()
-        expect(page.get_by_text("Take the node's servers")).to_be_visible()
-        monitor.tell(told("NvlinkErrors", "NVLink of GPU 1 on gpu-10: 120 errors", UNTIL, severity="ticket"))
+        expect(page.get_by_text("Take the servers on this GPU")).to_be_visible()
+        summary = "NVLink errors of GPU 1 on gpu-10 within 15 minutes: 120"
+        monitor.tell(told("NvlinkErrors", summary, UNTIL, severity="ticket"))
         page.clock.fast_forward(REFRESH_MILLISECONDS)
-        expect(page.get_by_text("120 errors")).to_be_visible()
-        expect(page.get_by_text("Take the node's servers")).to_be_visible()
+        expect(page.get_by_text(summary)).to_be_visible()
+        expect(page.get_by_text("Take the servers on this GPU")).to_be_visible()
         expect(page.locator("#runbook-GpuLost")).to_be_focused()
         assert tab.complaints == []
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from markupsafe import Markup
 from sqlalchemy import Engine
 
 from alerts.conditions import CONDITIONS
@@ -19,6 +20,7 @@ from monitor.app import create_app
 from monitor.config import AlertmanagerSection, PrometheusSection
 from monitor.fleet import Fleet
 from monitor.history.ask import History
+from monitor.page.routes import breaking
 from monitor.page.runbooks import runbook
 from monitor.sources.prometheus.client import Client
 from tests.exporters.servers import unused_url
@@ -195,3 +197,18 @@ def test_a_runbook_is_html_whose_links_lead_to_pages(name: str) -> None:
     assert {tag for tag, _ in elements.found if re.fullmatch("h[1-6]", tag)} == {"h4"}
     links = {attrs["href"] or "" for tag, attrs in elements.found if tag == "a"}
     assert links <= {f"/runbooks/{other}" for other in (*CONDITIONS, *NAMES.values())}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("PreemptionsFrequent", "Preemptions<wbr>Frequent"),
+        ("KvCacheSaturated", "Kv<wbr>Cache<wbr>Saturated"),
+        ("KubeAPIDown", "Kube<wbr>APIDown"),
+        ("Node2Down", "Node2<wbr>Down"),
+        ("slow", "slow"),
+        ("<b>aB</b>", "&lt;b&gt;a<wbr>B&lt;/b&gt;"),
+    ],
+)
+def test_the_name_of_an_alert_is_broken_between_words_alone(name: str, shown: str) -> None:
+    assert breaking(name) == Markup(shown)

@@ -72,7 +72,7 @@ class Elements(HTMLParser):
 
 def seen(text: str) -> str:
     """The text without tags, white space folded."""
-    return " ".join(re.sub(r"<[^>]*>", " ", text).split())
+    return " ".join(re.sub(r"<[^>]*>", " ", text.replace("<wbr>", "")).split())
 
 
 def rows(text: str) -> list[str]:
