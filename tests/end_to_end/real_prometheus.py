@@ -26,10 +26,11 @@ def sidecar_of(servers: list[dict[str, object]], folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def prometheus_of(target: str, folder: Path, *, server: str) -> Iterator[Prometheus]:
-    """Has scraped at least twice when it is handed over."""
+def prometheus_of(target: str, folder: Path, *, server: str, every: str = "10s") -> Iterator[Prometheus]:
+    """Has scraped at least twice when it is handed over. A page that takes longer than `every` is missing: a second
+    leaves gaps where the machine stands still."""
     scrape = {"job_name": "inferwatch", "static_configs": [{"targets": [target.removeprefix("http://")]}]}
-    settings = {"global": {"scrape_interval": "1s", "scrape_timeout": "1s"}, "scrape_configs": [scrape]}
+    settings = {"global": {"scrape_interval": every, "scrape_timeout": every}, "scrape_configs": [scrape]}
     with Prometheus(yaml.safe_dump(settings), folder) as prometheus:
-        until(lambda: prometheus.number(f"count_over_time(llm_up{{server='{server}'}}[1m])") >= 2, prometheus.process)
+        until(lambda: prometheus.number(f"count_over_time(llm_up{{server='{server}'}}[5m])") >= 2, prometheus.process)
         yield prometheus

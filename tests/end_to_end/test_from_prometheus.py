@@ -96,7 +96,7 @@ def test_a_prometheus_that_is_not_there_is_told_and_read_once_it_is(tmp_path: Pa
             assert told in product.get("/").text
             assert f"Prometheus {prometheus.url}" in product.get("/").text
             with prometheus:
-                rows = until(lambda: product.shows(f"127.0.0.1:{port}"), product.process)
+                rows = until(lambda: product.reads(f"127.0.0.1:{port}"), product.process)
                 assert [s["readable"] for s in sources(product)] == [True]
                 until(lambda: told not in product.get("/").text, product.process)
             assert [rows[f"127.0.0.1:{port}"][k] for k in ("up", "running", "waiting")] == [True, 12, 3]
@@ -124,7 +124,7 @@ def test_up_with_a_prometheus_shows_what_that_scraped_of_its_own_sidecar(tmp_pat
         with up(tmp_path, "--config", config, port=port) as product:
             until(lambda: [s for s in sources(product) if s["readable"] is False], product.process)
             assert product.rows() == {}, "there is no other source beside it"
-            assert 'llm_requests_running{engine="0"' in product.get("/metrics").text
+            until(lambda: 'llm_requests_running{engine="0"' in product.get("/metrics").text, product.process)
             with prometheus:
-                rows = until(lambda: product.shows("own"), product.process)
+                rows = until(lambda: product.reads("own"), product.process)
     assert (rows["own"]["up"], rows["own"]["running"]) == (True, 12)

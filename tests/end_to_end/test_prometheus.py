@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporters import schema
 from exporters.histogram import Histogram, Quantile, quantile
-from tests.end_to_end.processes import ROOT, free_port
+from tests.end_to_end.processes import DEADLINE, ROOT, free_port
 from tests.end_to_end.real_prometheus import prometheus_of, sidecar_of
 from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
 from tests.end_to_end.web import get
@@ -91,7 +91,7 @@ def test_promtool_accepts_every_scrape_configuration_in_the_docs(tmp_path: Path)
             job.pop("kubernetes_sd_configs", None)  # Debian's Prometheus is built without
         (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(example))
         command = [require("promtool"), "check", "config", str(tmp_path / "prometheus.yml")]
-        done = subprocess.run(command, capture_output=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, timeout=DEADLINE, check=False)
         assert done.returncode == 0, done.stderr.decode()
 
 
@@ -124,7 +124,7 @@ def test_every_metric_has_the_type_and_help_of_the_schema(sidecar: str, promethe
 def test_promtool_accepts_the_output(sidecar: str) -> None:
     text = get(f"{sidecar}/metrics").text.encode()
     command = [require("promtool"), "check", "metrics"]
-    done = subprocess.run(command, input=text, capture_output=True, timeout=30, check=False)
+    done = subprocess.run(command, input=text, capture_output=True, timeout=DEADLINE, check=False)
     assert (done.returncode, done.stdout.decode(), done.stderr.decode()) == (0, "", "")
 
 

@@ -58,7 +58,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
 def test_two_servers_are_found_and_shown_on_the_page_and_by_the_api(found: Found) -> None:
     """Run A, 1-mid10: 12 running, 3 waiting, space for 5120 tokens. Run C: two engines of 1280 tokens each."""
     names = local(found.one), local(found.two)
-    rows = until(lambda: found.product.shows(*names), found.product.process)
+    rows = until(lambda: found.product.reads(*names), found.product.process)
     first, second = (rows[name] for name in names)
     assert [first[k] for k in ("up", "available", "framework", "version", "model")] == [
         True, True, "vllm", "0.32.0", "tiny-qwen",
@@ -77,7 +77,7 @@ def test_servers_at_the_ports_people_use_are_found_without_any_option(tmp_path: 
     ):
         until(lambda: product.shows(local(PORTS[0]), local(PORTS[1])), product.process)
     output = product.process.output()
-    assert "8000   vllm" in output
+    assert re.search("8000(   |: )vllm", output), "at first or, where it answered late, later"
     assert "30000  nothing listens" in output
 
 
@@ -108,7 +108,7 @@ def test_metrics_for_prometheus_are_served_beside_the_page(found: Found) -> None
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert "llm_generation_tokens_total{" in answer.text
     command = [require("promtool"), "check", "metrics"]
-    done = subprocess.run(command, input=answer.text.encode(), capture_output=True, timeout=30, check=False)
+    done = subprocess.run(command, input=answer.text.encode(), capture_output=True, timeout=DEADLINE, check=False)
     assert (done.returncode, done.stderr.decode()) == (0, "")
 
 
@@ -119,7 +119,7 @@ def test_a_server_that_is_down_stands_beside_one_that_is_up(tmp_path: Path) -> N
             {"name": "dead", "url": f"http://127.0.0.1:{free_port()}"},
         ]
         with up(tmp_path, "--config", str(write_config(tmp_path, servers=servers))) as product:
-            rows = until(lambda: product.shows("good", "dead"), product.process)
+            rows = until(lambda: product.shows("dead") and product.reads("good"), product.process)
     assert (rows["good"]["up"], rows["good"]["running"]) == (True, 12)
     assert (rows["dead"]["up"], rows["dead"]["available"], rows["dead"]["running"]) == (False, False, None)
     (finding,) = rows["dead"]["findings"]
@@ -140,7 +140,7 @@ def test_a_server_may_restart(tmp_path: Path) -> None:
         with serving(after, port):
             until(lambda: product.rows()["s"]["up"] or None, product.process)
             until(lambda: after.asked.count("/metrics") >= 3 or None, product.process)
-            row = product.rows()["s"]
+            row = until(lambda: product.reads("s"), product.process)["s"]
     assert row["unfinished"] == 0
     assert row["generation_tokens_per_second"] in (None, 0)
 
@@ -148,7 +148,7 @@ def test_a_server_may_restart(tmp_path: Path) -> None:
 def test_the_demo_shows_a_living_fleet_labelled_simulated_and_what_goes_wrong_in_it(tmp_path: Path) -> None:
     with up(tmp_path, "--demo", within=4 * DEADLINE) as product:
         names = [spec.name for spec in SPECS]
-        rows = until(lambda: product.shows(*names), product.process)
+        rows = until(lambda: product.reads(*names), product.process)
         metrics = product.get("/metrics").text
         views = ["/", "/slos", "/alerts", "/history", "/compare", "/advice", "/servers/sim-1/vllm-chat-1"]
         shown = {view: product.get(view) for view in views}
@@ -159,7 +159,6 @@ def test_the_demo_shows_a_living_fleet_labelled_simulated_and_what_goes_wrong_in
         until(lambda: not product.rows()["vllm-chat-1"]["up"] or None, product.process)
     assert ordered[0]["state"] == "planned"
     assert {row["simulated"] for row in rows.values()} == {"simulated"}
-    assert all(row["available"] for row in rows.values())
     assert {view: answer.status for view, answer in shown.items()} == dict.fromkeys(views, 200)
     assert [view for view, answer in shown.items() if "banner unreal" not in answer.text] == []
     assert {answer["labels"]["server"] for answer in past["answers"]} == set(names)
@@ -255,7 +254,7 @@ def test_a_hangup_reloads_a_good_configuration_and_keeps_the_old_for_a_bad_one(t
             write_config(tmp_path, servers=[first, {"url": "nonsense"}])
             product.process.popen.send_signal(signal.SIGHUP)
             until(lambda: "nonsense" in product.process.output(), product.process)
-            assert product.rows()["first"]["up"]
+            until(lambda: product.reads("first"), product.process)
             write_config(tmp_path, servers=[first, second])
             product.process.popen.send_signal(signal.SIGHUP)
             until(lambda: product.shows("first", "second"), product.process)

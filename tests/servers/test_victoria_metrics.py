@@ -38,7 +38,7 @@ def test_prometheus_writes_to_it(tmp_path: Path) -> None:
             "remote_write": [{"url": f"{victoria.url}/api/v1/write", "queue_config": {"batch_send_deadline": "100ms"}}],
         }
         with Prometheus(yaml.safe_dump(settings), tmp_path) as prometheus:
-            (up,) = until(lambda: victoria.ask("up"), prometheus.process)
+            (up,) = until(lambda: victoria.ask("up == 1"), prometheus.process)
     assert (up["metric"]["job"], up["value"][1]) == ("victoria", "1")
 
 
