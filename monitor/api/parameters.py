@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from exporters.quote import quoted
 from monitor.history.question import InvalidParameter, Question, question, refuse_backwards
 
+Parameters = Sequence[tuple[str, str]]
+"""Of a query string."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)

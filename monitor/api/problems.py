@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from exporters.quote import cut, quoted
 from monitor.api.models import Problem
+from monitor.api.parameters import Parameters
 from monitor.history.database import HistoryError
 from monitor.history.question import InvalidParameter, QuestionError, closest
 
@@ -62,9 +63,18 @@ def install(app: FastAPI) -> None:
 
 async def single(request: Request) -> None:
     """Of a route: raises InvalidParameter where what has one value is given several."""
-    for name, field in _parameters(request).items():
-        if get_origin(field.annotation) is not list and len(request.query_params.getlist(name)) > 1:
-            raise InvalidParameter(name, "given more than once", ["one value"])
+    of_one = {name for name, field in _parameters(request).items() if get_origin(field.annotation) is not list}
+    once([(name, value) for name, value in request.query_params.multi_items() if name in of_one])
+
+
+def once(given: Parameters) -> dict[str, str]:
+    """Raises InvalidParameter where a name has several values."""
+    found: dict[str, str] = {}
+    for name, value in given:
+        if name in found:
+            raise InvalidParameter(cut(name), "given more than once", ["one value"])
+        found[name] = value
+    return found
 
 
 def wrong(errors: Sequence[Mapping[str, Any]], known: Mapping[str, FieldInfo]) -> InvalidParameter:

@@ -29,6 +29,8 @@ MAX_POINTS_IN_ALL = 200_000
 
 _YEAR_10000 = 253_402_300_800.0
 """Beyond it moments are not written as dates."""
+_LONGEST_STEP = 4_102_444_800
+"""From 1970 to 2099."""
 _Q_ALLOWED = "0 to 1 for a histogram metric"
 _NEAR = 0.75
 """How alike names must be for one to be meant by the other, from 0 to 1."""
@@ -139,6 +141,8 @@ def _metric(name: str) -> Metric:
 def _step(step: float) -> int:
     if not math.isfinite(step) or step < WINDOW_SECONDS or step % WINDOW_SECONDS:
         raise InvalidParameter("step", f"{step:.15g} is not a number of whole minutes", ["60, 120, 180 … seconds"])
+    if step > _LONGEST_STEP:
+        raise InvalidParameter("step", f"{step:.15g} is longer than all time", [f"at most {_LONGEST_STEP} seconds"])
     return int(step)
 
 

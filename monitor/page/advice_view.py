@@ -15,6 +15,7 @@ from monitor.advise.framework import Basis
 from monitor.advise.model import Confidence
 from monitor.api import problems
 from monitor.api.advice import AdviceOut, AdviceQuery, advice_out, asked
+from monitor.api.parameters import Parameters
 from monitor.history.database import HistoryError
 from monitor.history.question import QuestionError
 from monitor.page import assets
@@ -52,10 +53,10 @@ class AdvicePage:
         self._adviser, self._clock = adviser, clock
         self._templates = environment(assets.load(), pages)
 
-    def html(self, given: Mapping[str, str]) -> tuple[str, int]:
+    def html(self, given: Parameters) -> tuple[str, int]:
         """The HTML and its status."""
-        wanted = {name: value.strip() for name, value in given.items() if value.strip()}
-        answered = self._answered(wanted)
+        said = [(name, value.strip()) for name, value in given if value.strip()]
+        answered, wanted = self._answered(said), dict(said)
         known = AdviceQuery().model_dump()
         context = {
             "answered": answered,
@@ -72,9 +73,9 @@ class AdvicePage:
         }
         return self._templates.get_template("advice.html").render(context), answered.status
 
-    def _answered(self, wanted: Mapping[str, str]) -> Answered:
+    def _answered(self, given: Parameters) -> Answered:
         try:
-            told = advice_out(asked(self._adviser, _query(wanted), self._clock()))
+            told = advice_out(asked(self._adviser, _query(problems.once(given)), self._clock()))
         except QuestionError as error:
             return Answered(400, problem=str(error), allowed=error.allowed)
         except HistoryError as error:
@@ -95,7 +96,7 @@ def router(page: AdvicePage) -> APIRouter:
 
     @routes.get(PATH)
     def advice(request: Request, accept: AcceptEncoding = "") -> Response:
-        html, status = page.html(dict(request.query_params))
+        html, status = page.html(request.query_params.multi_items())
         return html_answer(html, accept, status)
 
     return routes

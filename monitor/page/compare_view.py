@@ -12,7 +12,9 @@ from markupsafe import Markup
 
 from alerts.reference import AT_ONCE, FIRST_TOKEN_P99_SECONDS, SETTING, TOKENS_PER_SECOND, Figures
 from alerts.reference import name_of as reference_name
+from monitor.api import problems
 from monitor.api.compare import CompareQuery, query
+from monitor.api.parameters import Parameters
 from monitor.compare.ask import Comparer
 from monitor.compare.asked import By
 from monitor.compare.model import Cell, Comparison, Definition, Estimate, Measure
@@ -140,12 +142,13 @@ class ComparePage:
         self._comparer, self._artist, self._clock = comparer, artist, clock
         self._templates = environment(assets.load(), pages)
 
-    def html(self, given: Mapping[str, str]) -> tuple[str, int]:
+    def html(self, given: Parameters) -> tuple[str, int]:
         """The HTML and its status."""
-        wanted = {name: text.strip() for name, text in given.items() if text.strip()}
-        with_reference = bool(wanted.pop(_REFERENCE, ""))
-        wanted = {**_DEFAULTS, **wanted}
-        answered = self._answered(wanted, with_reference=with_reference)
+        said = [(name, text.strip()) for name, text in given if text.strip()]
+        with_reference = any(name == _REFERENCE for name, _ in said)
+        said = [(name, text) for name, text in said if name != _REFERENCE]
+        answered = self._answered(said, with_reference=with_reference)
+        wanted = {**_DEFAULTS, **dict(said)}
         context = {
             "answered": answered,
             "asked": {**CompareQuery().model_dump(), **wanted},
@@ -160,9 +163,9 @@ class ComparePage:
         }
         return self._templates.get_template("compare.html").render(context), answered.status
 
-    def _answered(self, wanted: Mapping[str, str], *, with_reference: bool) -> Answered:
+    def _answered(self, given: Parameters, *, with_reference: bool) -> Answered:
         try:
-            told = self._comparer.compare(query(wanted).asked(self._clock()))
+            told = self._comparer.compare(query({**_DEFAULTS, **problems.once(given)}).asked(self._clock()))
         except QuestionError as error:
             return Answered(400, problem=str(error), allowed=error.allowed)
         except HistoryError as error:
@@ -251,7 +254,7 @@ def router(page: ComparePage) -> APIRouter:
 
     @routes.get(PATH)
     def compare(request: Request, accept: AcceptEncoding = "") -> Response:
-        html, status = page.html(dict(request.query_params))
+        html, status = page.html(request.query_params.multi_items())
         return html_answer(html, accept, status)
 
     return routes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from exporters.schema import METRICS, Type
 from monitor.api import problems
-from monitor.api.parameters import HistoryQuery
+from monitor.api.parameters import HistoryQuery, Parameters
 from monitor.history.ask import History
 from monitor.history.columns import STORED
 from monitor.history.database import HistoryError
@@ -41,8 +41,6 @@ GROUPS = (
     ("version", "version"), ("node,server,engine", "engine"), ("node,gpu", "GPU"), ("name", "type of GPU"),
 )  # fmt: skip
 WAYS = {"": "as is usual", "avg": "mean", "max": "highest", "rate": "per second", "sum": "increase"}
-
-Parameters = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)

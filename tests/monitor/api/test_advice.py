@@ -124,6 +124,8 @@ async def test_what_cannot_be_asked_is_said_on_the_page(database: Engine, client
     assert answer.status_code == 400
     assert "did you mean 's1'?" in unescape(seen(answer.text))
     assert (await client.get("/advice", params={"sinse": "1h"})).status_code == 400
+    twice = await client.get("/advice?since=1h&since=2h")
+    assert (twice.status_code, "since: given more than once" in twice.text) == (400, True)
 
 
 async def test_names_that_people_make_up_stay_text(database: Engine, client: httpx.AsyncClient) -> None:

@@ -203,6 +203,11 @@ async def test_what_may_be_repeated_is(client: httpx.AsyncClient) -> None:
             ["json", "csv"],
         ),
         ({"metric": "llm_requests_running", "step": "90s"}, "step: 90 is not a number of whole minutes", None),
+        (
+            {"metric": "llm_requests_running", "step": "1e300"},
+            "step: 1e+300 is longer than all time",
+            ["at most 4102444800 seconds"],
+        ),
         ({"foo": "1"}, "foo: no such parameter", None),
         ({"metric": "llm_ttft"}, "metric: 'llm_ttft' is not in the schema", None),
         ({"metric": "llm_requests_running", "limit": "5"}, "limit: no such parameter", None),

@@ -111,6 +111,8 @@ async def test_what_cannot_be_asked_is_said_on_the_page(client: httpx.AsyncClien
     assert "is not within the time. Allowed: version, a moment in it" in page.text
     unknown = await client.get("/compare", params={"metric": "x"})
     assert (unknown.status_code, "no such parameter" in unknown.text) == (400, True)
+    twice = await client.get("/compare?since=1h&since=2h")
+    assert (twice.status_code, "since: given more than once" in twice.text) == (400, True)
 
 
 async def test_where_nothing_ran_there_is_nothing_to_compare(client: httpx.AsyncClient) -> None:
