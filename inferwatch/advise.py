@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from alerts.slo.spec import Slo
 from exporters.config import default_path
-from exporters.loader import ConfigError
 from exporters.terminal import printable
-from inferwatch.console import MISUSED, CommandError
+from inferwatch.misuse import problems_end
 from inferwatch.place import Place, opened
 from inferwatch.process import load
 from monitor.advise.adviser import Adviser
@@ -52,10 +51,8 @@ def advise(at: Place, query: AdviceQuery, form: str) -> None:
 
 def _slos(at: Place) -> Sequence[Slo]:
     """Those of the configuration; without any, what needs a goal says so."""
-    try:
+    with problems_end():
         return slos_of(load(at.config or default_path(), MonitorConfig).slos)
-    except ConfigError as error:
-        raise CommandError(*error.problems, status=MISUSED) from error
 
 
 def _lines(told: AdviceOut, style: Style) -> Iterator[str]:

@@ -14,12 +14,13 @@ from typing import Any, Self, TypeVar
 import uvicorn
 
 from exporters.__main__ import bind, parse_listen
-from exporters.config import ConfigError, Listen, default_path, unread
+from exporters.config import Listen, default_path, unread
 from exporters.fetch import resolve_in_many_threads
 from exporters.loader import Root
 from exporters.loader import load as load_file
 from exporters.terminal import log, printable
-from inferwatch.console import MISUSED, CommandError
+from inferwatch.console import CommandError
+from inferwatch.misuse import problems_end
 
 SHUTDOWN_SECONDS = 2
 
@@ -38,10 +39,8 @@ def config_path(given: Path | None) -> Path | None:
 
 def load(path: Path | None, model: type[R]) -> R:
     """Raises CommandError."""
-    try:
+    with problems_end():
         return load_file(path, model)
-    except ConfigError as error:
-        raise CommandError(*error.problems, status=MISUSED) from error
 
 
 def tell_of_others(config: Root, command: str, others: str) -> None:
@@ -53,10 +52,8 @@ def tell_of_others(config: Root, command: str, others: str) -> None:
 
 def listening(configured: Listen, given: str | None) -> socket.socket:
     """A bound socket. Raises CommandError, naming the address and what to change."""
-    try:
+    with problems_end():
         place = configured if given is None else parse_listen(given)
-    except ConfigError as error:
-        raise CommandError(*error.problems, status=MISUSED) from error
     try:
         return bind(place)
     except OSError as error:

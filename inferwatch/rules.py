@@ -12,9 +12,10 @@ from alerts.rules.files import expressions
 from alerts.rules.known import Catalogue, Expression, family, lacking, of_schema, problems
 from alerts.rules.slo import slo_groups
 from alerts.rules.text import prometheus_rule, rule_file
-from exporters.loader import ConfigError, read_yaml
+from exporters.loader import read_yaml
 from exporters.terminal import printable
 from inferwatch.console import MISUSED, CommandError, plural
+from inferwatch.misuse import problems_end
 from inferwatch.objectives import RulePart
 from inferwatch.slo import load
 
@@ -56,9 +57,8 @@ class _Without:
 
 def _expressions(file: Path) -> list[Expression]:
     try:
-        return expressions(str(file), read_yaml(file)[0])
-    except ConfigError as error:
-        raise CommandError(*error.problems, status=MISUSED) from error
+        with problems_end():
+            return expressions(str(file), read_yaml(file)[0])
     except ValueError as error:
         raise CommandError(str(error), status=MISUSED) from error
 

@@ -19,9 +19,10 @@ from demo.serve import Served, example
 from demo.serve import serve as serve_fleet
 from demo.standard import standard
 from exporters.config import Scrape
-from exporters.loader import ConfigError, read_yaml
+from exporters.loader import read_yaml
 from exporters.sidecar import Sidecar
 from inferwatch.console import MISUSED, CommandError
+from inferwatch.misuse import problems_end
 from inferwatch.process import Stop, say, serve
 from inferwatch.serve import app_of, assembled, tell_addresses
 from inferwatch.sidecars import Sidecars, configs, record_past
@@ -64,10 +65,8 @@ def _kept(folder: Path | None) -> Iterator[Path]:
 
 def order_from(file: Path, fleet: Fleet, since: float) -> None:
     """One order or a list of them, as they are ordered of a running fleet, in YAML or JSON. Raises CommandError."""
-    try:
+    with problems_end():
         given, problems = read_yaml(file)
-    except ConfigError as error:
-        raise CommandError(*error.problems, status=MISUSED) from error
     if problems:
         raise CommandError(*(problem.line(str(file)) for problem in problems), status=MISUSED)
     try:

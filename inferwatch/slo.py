@@ -16,8 +16,9 @@ from alerts.slo.openslo import NotImported, imported
 from alerts.slo.published import DEFAULT
 from alerts.slo.spec import Slo, Specs, read
 from exporters.exposition import format_bound
-from exporters.loader import ConfigError, Problem, parse_documents, problems_of, read_text
+from exporters.loader import Problem, parse_documents, problems_of, read_text
 from inferwatch.console import MISUSED, CommandError, plural
+from inferwatch.misuse import problems_end
 
 _SEEN_WITHIN_SECONDS = 3600.0
 
@@ -44,10 +45,8 @@ def check(file: Path, prometheus: str | None) -> None:
 
 
 def load(file: Path) -> Specs:
-    try:
+    with problems_end():
         return read(file)
-    except ConfigError as error:
-        raise CommandError(*error.problems, status=MISUSED) from error
 
 
 async def _seen_by(specs: Specs, url: str) -> SeenBy:
@@ -84,10 +83,9 @@ def _named(found: Iterable[dict[str, str]]) -> dict[str, tuple[float, ...]]:
 
 def import_(file: Path) -> None:
     try:
-        documents, duplicates = parse_documents(read_text(file), str(file))
-        content = {} if duplicates else imported(documents)
-    except ConfigError as error:
-        raise CommandError(*error.problems, status=MISUSED) from error
+        with problems_end():
+            documents, duplicates = parse_documents(read_text(file), str(file))
+            content = {} if duplicates else imported(documents)
     except NotImported as error:
         raise CommandError(f"{file}: {error}", status=MISUSED) from error
     if problems := duplicates or _problems(content):

@@ -11,8 +11,8 @@ from sqlalchemy import Engine
 
 from alerts.slo.spec import Slo
 from exporters.config import default_path
-from exporters.loader import ConfigError
-from inferwatch.console import MISUSED, CommandError
+from inferwatch.console import CommandError
+from inferwatch.misuse import problems_end
 from inferwatch.place import Place
 from inferwatch.process import load
 from monitor.config import MonitorConfig
@@ -31,10 +31,8 @@ class Asked:
 
     def slos(self) -> list[Slo]:
         """Raises CommandError."""
-        try:
+        with problems_end():
             return slos_of(self._files())
-        except ConfigError as error:
-            raise CommandError(*error.problems, status=MISUSED) from error
 
     def _files(self) -> Sequence[Path]:
         if self.file is not None:

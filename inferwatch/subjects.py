@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from exporters.address import masked
-from exporters.config import Config, ConfigError, Server, default_path, host_and_port, load
+from exporters.config import Config, Server, default_path, host_and_port, load
 from exporters.file_sd import TargetFiles
 from inferwatch.console import MISUSED, CommandError
+from inferwatch.misuse import problems_end
 from inferwatch.saved import STDIN
 
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]*):(?P<port>\d+)(?P<path>/\S*)?")
@@ -96,10 +97,8 @@ def _checked(subject: str, url: str) -> Server:
 
 
 def _loaded(path: Path | None) -> Config:
-    try:
+    with problems_end():
         return load(path, Config)
-    except ConfigError as error:
-        raise CommandError(*error.problems, status=MISUSED) from error
 
 
 def _from_files(patterns: Sequence[Path]) -> Sequence[Server]:
