@@ -7,9 +7,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 
+import httpx
 import pytest
 
 from demo.faces.lmdeploy import Lmdeploy
@@ -19,7 +21,9 @@ from demo.lengths import Fixed
 from demo.model import Answer, Identity, Limits
 from demo.reply import Reply
 from demo.server import FACES, Spec
+from demo.transport import FleetTransport
 from demo.truth import Window
+from demo.virtual import VirtualLoop
 from demo.workload import Mix, Rate
 from tests.demo.faces.planned import Plan, Script
 from tests.demo.faces.scripted import START, Scripted
@@ -175,3 +179,20 @@ def test_health_fails_where_the_truth_says_that_the_server_hangs() -> None:
         if not 390 <= seconds < 430:
             assert ("lmdeploy" in failed) == (430 <= seconds <= 900), seconds
     assert hung(made, 0, 1200) == {"sglang": 600, "lmdeploy": 600}
+
+
+def test_whoever_asks_waits_for_the_answer() -> None:
+    made = fleet()
+    made.order([{"kind": "hang", "target": "sglang", "after": 60, "seconds": 600}], START)
+
+    async def ask() -> tuple[int, float]:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(100)
+        asked = loop.time()
+        async with httpx.AsyncClient(transport=FleetTransport(made), timeout=None) as client:
+            answer = await client.get("http://sglang/health")
+        return answer.status_code, loop.time() - asked
+
+    with asyncio.Runner(loop_factory=lambda: VirtualLoop(START)) as runner:
+        status, seconds = runner.run(ask())
+    assert (status, round(seconds, 3)) == (503, 20)
