@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ FORM_TYPE: Final = "application/x-www-form-urlencoded"
 Client = httpx.AsyncBaseTransport
 
 _Error = TypeVar("_Error", bound=BaseException)
+_Taken = TypeVar("_Taken")
 
 _MAX_REDIRECTS = 3
 _KEEP_ALIVE_SECONDS = 3.0
@@ -138,19 +139,9 @@ async def post(
     bearer_token: str = "",
 ) -> Failure | None:
     """Sends JSON. None where the answer came as far as the receiver wanted it. Redirects are not followed."""
-    clock = asyncio.get_running_loop().time
     headers = {**_headers(f"{EVENTS_TYPE}, {JSON_TYPE}", bearer_token), "Content-Type": JSON_TYPE}
     request = httpx.Request("POST", url, headers=headers, content=content, extensions={"timeout": {}})
-    start, status = clock(), None
-    try:
-        async with asyncio.timeout_at(deadline):
-            response = await client.handle_async_request(request)
-            status = response.status_code
-            await _hand_over(response, receiver, max_bytes)
-    except Exception as error:
-        reason, detail = _classify(error, url, status)
-        return Failure(reason, detail, status, clock() - start)
-    return None
+    return await _taken(client, url, request, deadline, lambda response: _hand_over(response, receiver, max_bytes))
 
 
 async def ask(
@@ -168,13 +159,24 @@ async def ask(
     heads = {**_headers(JSON_TYPE, ""), "Accept-Encoding": "gzip", **more}
     method = "GET" if form is None else "POST"
     request = httpx.Request(method, url, headers=heads, content=form, extensions={"timeout": {}})
+    return await _taken(client, url, request, deadline, lambda response: _answer(response, max_bytes))
+
+
+async def _taken(
+    client: httpx.AsyncBaseTransport,
+    url: str,
+    request: httpx.Request,
+    deadline: float,
+    take: Callable[[httpx.Response], Awaitable[_Taken]],
+) -> _Taken | Failure:
+    """What is taken from the one answer; a redirect is one like others."""
     clock = asyncio.get_running_loop().time
     start, status = clock(), None
     try:
         async with asyncio.timeout_at(deadline):
             response = await client.handle_async_request(request)
             status = response.status_code
-            return await _answer(response, max_bytes)
+            return await take(response)
     except Exception as error:
         reason, detail = _classify(error, url, status)
         return Failure(reason, detail, status, clock() - start)
