@@ -33,8 +33,8 @@ def _moment(value: object) -> float:
     try:
         if not isinstance(value, str) or not _RFC3339.fullmatch(value):
             raise ValueError
-        found = datetime.fromisoformat(value.upper())
-    except ValueError:
+        found = datetime.fromisoformat(value.upper()).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise ValueError("an RFC 3339 time such as 2026-11-30T09:00:00.000Z") from None
     return (found - _EPOCH) // timedelta(milliseconds=1) / 1000
 

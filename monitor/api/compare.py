@@ -59,7 +59,7 @@ class CompareQuery(BaseModel):
     def _split(self, since: int, until: int, now: float) -> str | float:
         if self.split == BY_VERSION:
             return BY_VERSION
-        found = moment("split", self.split, now)
+        found = moment("split", self.split, now, also=(BY_VERSION,))
         if not since < found < until:
             raise InvalidParameter(
                 "split", f"{quoted(self.split)} is not within the time", [BY_VERSION, "a moment in it"]

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field
 
 from exporters.quote import quoted
-from monitor.history.question import InvalidParameter, Question, question, refuse_backwards
+from monitor.history.question import InvalidParameter, Question, closest, question, refuse_backwards
 
 Parameters = Sequence[tuple[str, str]]
 """Of a query string."""
@@ -31,8 +31,9 @@ def duration(text: str) -> float | None:
     return None if match is None else float(match[1]) * _SECONDS[match[2]]
 
 
-def moment(parameter: str, text: str, now: float) -> float:
-    """Unix seconds; an age that reaches back beyond 1970 means everything. Raises InvalidParameter."""
+def moment(parameter: str, text: str, now: float, also: Sequence[str] = ()) -> float:
+    """Unix seconds; an age that reaches back beyond 1970 means everything. Raises InvalidParameter; `also` is what else
+    is allowed there."""
     age = duration(text)
     if age is not None:
         return max(0.0, now - age)
@@ -42,7 +43,7 @@ def moment(parameter: str, text: str, now: float) -> float:
     if found is None:
         found = _rfc3339(text)
     if found is None or not 0 <= found <= _LAST_MOMENT:
-        raise InvalidParameter(parameter, f"{quoted(text)} is no moment", _MOMENTS)
+        raise InvalidParameter(parameter, f"{quoted(text)} is no moment", [*also, *_MOMENTS], closest(text, also))
     return found
 
 

@@ -72,6 +72,8 @@ def test_a_body_that_is_something_else_is_refused(body: bytes, told: str) -> Non
             {"startsAt": "0001-01-01T00:00:00Z"},
             "alerts[0].startsAt: '0001-01-01T00:00:00Z': allowed: a time after 1970",
         ),
+        ({"startsAt": "9999-12-31T23:59:59-01:00"}, "alerts[0].startsAt: '9999-12-31T23:59:59-01:00': allowed: an RFC"),
+        ({"endsAt": "0001-01-01T00:00:00+01:00"}, "alerts[0].endsAt: '0001-01-01T00:00:00+01:00': allowed: an RFC"),
         ({"status": "suppressed"}, "alerts[0].status: 'suppressed': allowed: 'firing' or 'resolved'"),
         ({"labels": {"server": 1}}, "alerts[0].labels.server: 1: allowed: text"),
         ({"labels": {}}, "alerts[0].labels: a mapping: allowed: at least one label"),

@@ -124,6 +124,17 @@ async def test_csv_and_markdown_say_the_same(client: httpx.AsyncClient) -> None:
         ({"by": "version", "split": "version"}, "by", ["server"]),
         ({"split": "2020-01-01"}, "split", ["version", "a moment in it"]),
         ({"split": "soon"}, "split", None),
+        (
+            {"split": "Version"},
+            "split",
+            [
+                "version",
+                "unix seconds",
+                "an RFC 3339 time such as 2026-11-30T09:00:00Z",
+                "an age such as 90m or 7d",
+                "now",
+            ],
+        ),
         ({"since": "10m", "until": "20m"}, "until", None),
         ({"matched": "maybe"}, "matched", ["true or false: only minutes whose mean lengths all of the compared have"]),
         ({"format": "xml"}, "format", ["json", "csv", "markdown"]),
