@@ -13,7 +13,9 @@ several servers did at one time is alike too, and is drawn together.
   alike neighbours are, as if each minute were drawn towards the one before (an autoregression of the first order):
   fewer blocks are drawn, in the ratio in which those there are vary too little.
 - Few blocks vary too little among themselves: the percentiles that are read are moved outwards by what Student's
-  distribution has beyond the normal one (the expanded percentile interval of Hesterberg, 2015).
+  distribution has beyond the normal one (the expanded percentile interval of Hesterberg, 2015). Blocks that are alike
+  say as much of how they vary as so many fewer that are not: its degrees of freedom are those of the blocks that are
+  drawn.
 - With fewer than `LEAST_BLOCKS` there is no interval.
 - What is drawn never exceeds the largest that was measured. So the interval of a percentile reaches at least as far as
   the ranks that so many independent requests allow: of fewer than 381 nobody knows how high the P99 is.
@@ -37,6 +39,8 @@ REPLICATES = 1000
 LEAST_BLOCKS, MOST_BLOCKS = 5, 10
 MOST_ALIKE = 0.97
 """More cannot be told from a few minutes."""
+_LEAST_DEGREES = 2.0
+"""With fewer the interval reaches from the lowest to the highest replicate anyway."""
 _NORMAL = NormalDist()
 _ROUNDING = 1e-9
 """So that the cube root of 27 is 3."""
@@ -65,12 +69,13 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """Which blocks make each replicate: a line of first rows for each. There are `blocks` in the rows, of which fewer
-    may be drawn."""
+    """Which blocks make each replicate: a line of first rows for each. There are `blocks` in the rows, which are worth
+    as much as so many that are not alike."""
 
     rows: int
     length: int
     blocks: int
+    worth: float
     first: Ints
 
     def sums(self, columns: NDArray[np.floating[Any]]) -> Floats:
@@ -87,7 +92,7 @@ class Draws:
         """Of replicates of a lower and an upper bound, which may be the same; None where some of them have none."""
         if np.isnan(low).any() or np.isnan(high).any():
             return None
-        tail = tail_of(self.blocks)
+        tail = tail_of(self.blocks, self.worth)
         return float(np.quantile(low, tail, method="lower")), float(np.quantile(high, 1 - tail, method="higher"))
 
 
@@ -97,8 +102,9 @@ def draws(rows: int, least_minutes: float, seed: int, of_row: float = 1.0, alike
     blocks = rows // length
     if blocks < LEAST_BLOCKS:
         return None
-    drawn = max(1, math.floor(blocks / _lacking(blocks, length, alike) + _ROUNDING))
-    return Draws(rows, length, blocks, np.random.default_rng(seed).integers(rows, size=(REPLICATES, drawn)))
+    worth = blocks / _lacking(blocks, length, alike)
+    drawn = max(1, math.floor(worth + _ROUNDING))
+    return Draws(rows, length, blocks, worth, np.random.default_rng(seed).integers(rows, size=(REPLICATES, drawn)))
 
 
 def block_rows(rows: int, least_minutes: float, of_row: float = 1.0) -> int:
@@ -134,9 +140,9 @@ def _variance(rows: int, alike: float) -> float:
     return float(1 + 2 * ((1 - apart / rows) * alike**apart).sum()) / rows
 
 
-def tail_of(blocks: int) -> float:
+def tail_of(blocks: int, worth: float) -> float:
     """Which share of the replicates lies beyond each end of the interval."""
-    return _NORMAL.cdf(-math.sqrt(blocks / (blocks - 1)) * _student(blocks - 1))
+    return _NORMAL.cdf(-math.sqrt(blocks / (blocks - 1)) * _student(max(worth - 1, _LEAST_DEGREES)))
 
 
 def ranks(q: float, many: float) -> tuple[float, float]:
@@ -146,9 +152,9 @@ def ranks(q: float, many: float) -> tuple[float, float]:
     return max(0.0, q - reach), min(1.0, q + reach)
 
 
-def _student(degrees: int) -> float:
+def _student(degrees: float) -> float:
     """The quantile of Student's distribution that leaves half of what `CONFIDENCE` leaves above it: its expansion
-    round the normal one, within 0.3 % from 4 degrees of freedom on."""
+    round the normal one, within 0.3 % from 4 degrees of freedom on, and 3 % from 2."""
     z = _NORMAL.inv_cdf((1 + CONFIDENCE) / 2)
     return sum((
         z,

@@ -89,10 +89,16 @@ def test_the_same_rows_have_the_same_interval() -> None:
 
 
 def test_few_blocks_have_wider_intervals() -> None:
-    assert tail_of(5) < tail_of(20) < tail_of(1000) < 0.025
-    assert tail_of(100_000) == pytest.approx(0.025, rel=1e-3)
+    assert tail_of(5, 5) < tail_of(20, 20) < tail_of(1000, 1000) < 0.025
+    assert tail_of(100_000, 100_000) == pytest.approx(0.025, rel=1e-3)
     # Student's 2.776 with 4 degrees of freedom, times sqrt(5/4): 3.104, beyond which the normal has 0.00096.
-    assert tail_of(5) == pytest.approx(0.00096, rel=0.03)
+    assert tail_of(5, 5) == pytest.approx(0.00096, rel=0.03)
+
+
+def test_alike_blocks_have_the_interval_of_as_many_fewer() -> None:
+    # Student's 2.776 of what five blocks are worth, times sqrt(10/9): 2.926, beyond which the normal has 0.00172.
+    assert tail_of(10, 5) == pytest.approx(0.00172, rel=0.03)
+    assert tail_of(10, 1.0) == tail_of(10, 3.0), "no fewer degrees of freedom than two"
 
 
 def test_ranks_are_as_far_from_each_other_as_so_many_requests_allow() -> None:
@@ -121,7 +127,9 @@ def test_a_line_without_requests_has_no_bounds() -> None:
     assert (lower[1], upper[1]) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize(("alike", "minutes"), [(0.0, 20), (0.5, 40), (0.5, 120), (0.8, 120), (0.9, 300)])
+@pytest.mark.parametrize(
+    ("alike", "minutes"), [(0.0, 20), (0.5, 40), (0.5, 120), (0.8, 60), (0.8, 120), (0.9, 120), (0.9, 300)]
+)
 def test_intervals_hold_the_true_mean_of_minutes_that_are_alike(alike: float, minutes: int) -> None:
     """Each minute is like the one before by so much. Of 200 intervals 95 in 100 are to hold the mean of all, which is
     100; by chance it may be 3 fewer."""
