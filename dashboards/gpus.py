@@ -95,19 +95,18 @@ _NOW = (
     ),
 )
 
-_WHO = ("node", "uuid", "gpu")
 _INVENTORY = (
     Table(
         title="GPUs",
         description=f"Each GPU or MIG slice, and the server that runs on it. {_NO_GPUS}",
         queries=(
             Query(_UP),
-            Query(ask.max_by((*_WHO, "name", "driver", "mig_profile"), ask.gauge("gpu_info"))),
-            Query(ask.max_by((*_WHO, "server"), promql.series("gpu_server_info", promql.matching("node", "$node")))),
+            Query(ask.max_by((*_EACH, "name", "driver", "mig_profile"), ask.gauge("gpu_info"))),
+            Query(ask.max_by((*_EACH, "server"), promql.series("gpu_server_info", promql.matching("node", "$node")))),
             Query(ask.gauge("gpu_utilization_ratio")),
             Query(promql.binary(_USED, "/", _TOTAL)),
             Query(ask.gauge("gpu_power_watts")),
-            Query(ask.max_by(_WHO, ask.gauge("gpu_temperature_celsius"))),
+            Query(ask.max_by(_EACH, ask.gauge("gpu_temperature_celsius"))),
         ),
         columns=(
             Column("node", "Host"),
