@@ -88,13 +88,8 @@ def assemble(
         database.dispose()
         raise
     alerts = _alerts(config, client, AlertStore(database), clock)
-    watch = Watch(
-        database,
-        objectives,
-        delay=_delay(config),
-        embedded=_embedded(config, database, fleet, recorder, clock),
-        clock=clock,
-    )
+    embedded = _embedded(config, database, fleet, recorder, clock)
+    watch = Watch(database, objectives, delay=_delay(config), embedded=embedded, clock=clock)
     return Monitor(fleet, History(database), recorder, alerts, watch, database, lease)
 
 
