@@ -14,6 +14,7 @@ from alerts.conditions.ourselves import WATCHDOG
 from monitor.alert_history.alert import Alert, State
 from monitor.page import quantities
 from monitor.page.condition import Condition
+from monitor.page.held import Holding
 from monitor.page.runbooks import runbook
 
 _LOOKS = {
@@ -42,6 +43,8 @@ class Line:
     lasted: str
     state: str
     delivered: bool | None
+    held_by: str = ""
+    """The name of an alert that fires, and for which nobody is told of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ def alert_view(firing: Iterable[Alert], over: Iterable[Alert], now: float, *, wa
     by_name: defaultdict[str, list[Alert]] = defaultdict(list)
     for alert in firing:
         by_name[alert.name].append(alert)
-    found = [_firing(name, of, now, was_told=was_told) for name, of in sorted(by_name.items())]
+    holding = Holding(alert.labels for of in by_name.values() for alert in of)
+    found = [_firing(name, of, now, holding, was_told=was_told) for name, of in sorted(by_name.items())]
     loud = sorted((f for f in found if f.condition.look != "quiet"), key=lambda f: _rank(f.condition))
     return AlertView(
         loud=tuple(loud),
@@ -104,15 +108,15 @@ def _rank(condition: Condition) -> int:
     return list(_LOOKS).index(condition.look)
 
 
-def _firing(name: str, alerts: Sequence[Alert], now: float, *, was_told: bool) -> Firing:
-    lines = tuple(_line(alert, now, was_told=was_told) for alert in alerts)
+def _firing(name: str, alerts: Sequence[Alert], now: float, holding: Holding, *, was_told: bool) -> Firing:
+    lines = tuple(_line(alert, now, holding.back(alert.labels), was_told=was_told) for alert in alerts)
     worst = min((line.condition for line in lines), key=_rank)
     condition = CONDITIONS.get(name)
     meaning, first = (condition.meaning, condition.first) if condition else ("", "")
     return Firing(name, worst, meaning, first, runbook(name), lines)
 
 
-def _line(alert: Alert, now: float, *, was_told: bool) -> Line:
+def _line(alert: Alert, now: float, held_by: str = "", *, was_told: bool) -> Line:
     ended = alert.ends_at if alert.ends_at is not None else alert.resolved_at
     return Line(
         name=alert.name,
@@ -126,4 +130,5 @@ def _line(alert: Alert, now: float, *, was_told: bool) -> Line:
         lasted=quantities.duration(max(0.0, (ended or now) - alert.starts_at)),
         state=alert.state(now).value,
         delivered=alert.was_delivered(now) if was_told else None,
+        held_by=held_by,
     )

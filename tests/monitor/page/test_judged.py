@@ -13,6 +13,8 @@ from sqlalchemy import Engine
 
 from alerts.conditions import CONDITIONS
 from alerts.rules.burn import NAMES
+from exporters.observation import labels
+from monitor.alert_history.firings import Firing
 from monitor.alert_history.follower import AlertFollower
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import AlertStore
@@ -20,6 +22,7 @@ from monitor.app import create_app
 from monitor.config import AlertmanagerSection, PrometheusSection
 from monitor.fleet import Fleet
 from monitor.history.ask import History
+from monitor.history.upsert import Progress
 from monitor.page.routes import breaking
 from monitor.page.runbooks import runbook
 from monitor.sources.prometheus.client import Client
@@ -110,6 +113,21 @@ async def test_each_of_several_alerts_has_a_heading_before_its_summary(world: Wo
         ("server=a", f"slow {since}"),
         ("server=b", since),
     ]
+
+
+async def test_what_is_held_back_says_by_what(world: World, client: httpx.AsyncClient) -> None:
+    down, lost = {"alertname": "ServerDown", "node": "n1", "server": "a"}, {"alertname": "GpuLost", "node": "n1"}
+    world.now = START + 3600.0
+    heard = Firing(labels(down), START, START, world.now, world.now, None)
+    store = AlertStore(world.database)
+    store.see([heard], Progress("alerts", START, int(world.now)))
+    store.tell(notification(alert(START, labels=lost | {"node": "n2"})), world.now)
+    assert "for 1 h; nobody was told" in seen(await html(client, "/alerts"))
+    store.tell(notification(alert(START, labels=lost)), world.now)
+    for path in ("/alerts", "/"):
+        text = seen(await html(client, path))
+        assert "for 1 h; held back while GpuLost fires" in text
+        assert "nobody was told" not in text
 
 
 async def test_silence_is_no_good_news_without_the_watchdog(world: World, client: httpx.AsyncClient) -> None:
