@@ -27,7 +27,7 @@ from dashboards.model import (
 )
 from exporters import schema
 
-_BY, _ENGINE = ask.TARGET, ("engine",)
+_BY = ask.TARGET
 _UP, _AVAILABLE = ask.gauge("llm_up"), ask.gauge("llm_metrics_available")
 _RUNNING, _WAITING = ask.gauge("llm_requests_running"), ask.gauge("llm_requests_waiting")
 _KV = ask.gauge("llm_kv_cache_utilization_ratio")

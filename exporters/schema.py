@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-PREFIXES = ("llm_", "gpu_", "inferwatch_")
-
 GRID_VERSION = 1
 """Raised whenever a bound of a grid changes: counts of two versions are not summed by `le`."""
 

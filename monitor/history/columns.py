@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -138,10 +138,6 @@ COLUMNS: Mapping[Scope, tuple[Column, ...]] = {
 """Of each kind of series, in the order of its tables."""
 MEANS = {c.maximum: c.average for columns in COLUMNS.values() for c in columns if isinstance(c, GaugeColumns)}
 """By the column of the maximum, for which they stand where it is NULL."""
-
-
-def column_names(columns: Iterable[Column]) -> list[str]:
-    return [name for column in columns for name in column.names]
 
 
 @dataclass(frozen=True, slots=True)

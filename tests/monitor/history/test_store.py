@@ -58,9 +58,9 @@ def test_every_metric_of_a_server_is_stored_or_it_is_said_why_not() -> None:
 
 
 def test_no_two_columns_have_one_name() -> None:
-    from monitor.history.columns import ENGINE_COLUMNS, column_names
+    from monitor.history.columns import ENGINE_COLUMNS
 
-    names = [name for columns in ENGINE_COLUMNS.values() for name in column_names(columns)]
+    names = [name for columns in ENGINE_COLUMNS.values() for column in columns for name in column.names]
     assert len(names) == len(set(names))
 
 
