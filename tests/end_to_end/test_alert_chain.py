@@ -3,10 +3,10 @@ Alertmanager with the generated example, its webhook, the monitor, SQL and a bro
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -17,10 +17,11 @@ from tests.end_to_end.chains import Chain, Node, chain, quarter_of_an_hour, subj
 from tests.end_to_end.processes import until
 from tests.end_to_end.vllm_by_hand import Vllm
 
-TIMES = 20
-"""So many times faster than it is generated: a minute of the rules is three seconds."""
-PATIENCE = 180.0
-"""Seconds, on a machine that is busy."""
+TIMES = 10
+"""So many times faster than it is generated: a minute of the rules is six seconds, so that one in which the machine
+stands still is not many of theirs."""
+PATIENCE = 600.0
+"""Seconds. Where a machine stands still while an alert ends nobody says so, and the monitor waits for five minutes."""
 LOST, DOWN_THERE = ("GpuLost", "node-a", "0"), ("ServerDown", "node-a", "chat-a")
 DOWN_HERE, BLIND = ("ServerDown", "node-b", "chat-b"), ("MetricsMissing", "node-b", "blind")
 XID, UNKNOWN_XID = ("GpuXidHardware", "node-b", "0", "79"), ("GpuXidUnknown", "node-b", "1", "999")
@@ -28,6 +29,7 @@ SLOW, FAILING = ("SloBurnPage", "first-token", "slow"), ("SloBurnPage", "availab
 TICKETS = {("SloBurnTicket", *of[1:]) for of in (SLOW, FAILING)}
 ALWAYS = ("Watchdog",)
 SUDDEN = {XID, UNKNOWN_XID, SLOW, FAILING}
+XIDS = {XID, UNKNOWN_XID}
 TOLD = {LOST, DOWN_HERE, BLIND, SLOW, FAILING}
 LASTING = {*TOLD, DOWN_THERE}
 Rows = Mapping[tuple[str, ...], dict[str, Any]]
@@ -49,8 +51,10 @@ class Stage:
 class Seen:
     healthy: set[tuple[str, ...]]
     faulty: Stage
+    while_it_is_said: set[tuple[str, ...]]
+    """What fires long after the XIDs, which are still on the page."""
     generated: Stage
-    """With the rules in their own time."""
+    """Still later, with the rules in their own time."""
     well: Stage
     repeated: list[str]
     """How the monitor was told of one alert, again and again."""
@@ -65,34 +69,55 @@ def fleet() -> tuple[Node, Node]:
     return there, here
 
 
-def over_several_scrapes() -> Iterator[None]:
-    """`increase` does not see what comes between the last sample of one window and the first of the next."""
-    for _ in range(20):
+@contextmanager
+def again_and_again(do: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile: on a machine that stands still scrapes are missed, and nobody knows which."""
+    over = Event()
+
+    def work() -> None:
+        while not over.wait(0.3):
+            do()
+
+    thread = Thread(target=work)
+    thread.start()
+    try:
         yield
-        time.sleep(0.3)
+    finally:
+        over.set()
+        thread.join()
 
 
-def go_wrong(there: Node, here: Node) -> None:
+@contextmanager
+def going_wrong(there: Node, here: Node) -> Iterator[None]:
     there.servers["chat-a"].stop()
     there.show_gpus({1: 0})
     here.servers["chat-b"].stop()
     here.show_gpus({0: 79, 1: 999})
     here.servers["blind"].show("<html>busy</html>")
-    for _ in over_several_scrapes():
+
+    def answer() -> None:
         here.servers["slow"].answer(10, first_token=3.0)
         here.servers["failing"].answer(15)
         here.servers["failing"].answer(5, reason="error")
 
+    with again_and_again(answer):
+        yield
 
-def go_well(there: Node, here: Node) -> None:
+
+@contextmanager
+def going_well(there: Node, here: Node) -> Iterator[None]:
     """The XIDs stay on the page, as a dcgm-exporter keeps them."""
     there.servers["chat-a"].start()
     there.show_gpus({0: 0, 1: 0})
     here.servers["chat-b"].start()
     here.servers["blind"].show()
-    for _ in over_several_scrapes():
+
+    def answer() -> None:
         for name in ("slow", "failing"):
-            here.servers[name].answer(2_000)
+            here.servers[name].answer(20_000)
+
+    with again_and_again(answer):
+        yield
 
 
 def rows_of(of: Chain) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -124,8 +149,8 @@ def has_begun(of: Chain) -> bool:
     return True
 
 
-def all_is_well(of: Chain) -> bool:
-    left = of.firing() - {ALWAYS}
+def is_over(of: Chain, those: Collection[tuple[str, ...]]) -> bool:
+    left = of.firing().intersection(those)
     assert not left, f"still firing: {left}"
     return True
 
@@ -135,12 +160,19 @@ def is_told(of: Chain, wanted: Collection[tuple[str, ...]]) -> bool:
     return all(of in rows and rows[of]["delivered"] for of in wanted)
 
 
+def is_told_of_the_end(of: Chain) -> bool:
+    rows = rows_of(of)
+    return all(receiver["resolved_at"] for each in TOLD | XIDS for receiver in rows[each]["receivers"])
+
+
 def reads(of: Chain, wanted: set[tuple[str, ...]], key: str) -> None:
     """Each start of the monitor reads the alerts of Prometheus at once, else it does so every minute."""
 
     def has() -> bool:
         rows = rows_of(of)
-        return all(of in rows and rows[of][key] for of in wanted)
+        missing = {each for each in wanted if each not in rows or not rows[each][key]}
+        assert not missing, f"no {key} of {missing}"
+        return True
 
     of.monitor.restart()
     until(has, of.monitor.process, within=PATIENCE)
@@ -158,23 +190,28 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
         past = quarter_of_an_hour(nodes, folder / "hurried.om", TIMES)
         hurried = stack.enter_context(chain(nodes, folder / "hurried", times=TIMES, past=past))
         browser = stack.enter_context(chromium())
-        process = hurried.prometheus.process
-        until(lambda: hurried.prometheus.number("min(count_over_time(llm_up[10s]))") >= 3, process, within=PATIENCE)
+        process, everything = hurried.prometheus.process, {*LASTING, *TICKETS, *XIDS}
+        until(lambda: hurried.prometheus.number("min(count_over_time(llm_up[30s]))") >= 3, process, within=PATIENCE)
         until(hurried.firing, process, within=PATIENCE)
         healthy = hurried.firing()
-        go_wrong(there, here)
-        until(lambda: has_begun(hurried), process, within=PATIENCE)
-        reads(hurried, {*LASTING, *TICKETS}, "last_seen")
-        until(lambda: len(hurried.people.heard("tickets", alertname=BLIND[0])), process, within=PATIENCE)
-        until(lambda: is_told(hurried, TOLD), process, within=PATIENCE)
-        faulty = stage(hurried, browser)
-        until(lambda: is_told(generated, SUDDEN), generated.alertmanager.process, within=PATIENCE)
-        in_its_time = stage(generated, browser)
-        go_well(there, here)
-        until(lambda: all_is_well(hurried), process, within=PATIENCE)
-        reads(hurried, {*LASTING, *TICKETS, XID, UNKNOWN_XID}, "ends_at")
+        with going_wrong(there, here):
+            until(lambda: has_begun(hurried), process, within=PATIENCE)
+            reads(hurried, {*LASTING, *TICKETS}, "last_seen")
+            until(lambda: len(hurried.people.heard("tickets", alertname=BLIND[0])), process, within=PATIENCE)
+            until(lambda: is_told(hurried, TOLD | XIDS), process, within=PATIENCE)
+            faulty = stage(hurried, browser)
+            until(lambda: is_over(hurried, XIDS), process, within=PATIENCE)
+            while_it_is_said = hurried.firing()
+            until(lambda: is_told(generated, SUDDEN), generated.alertmanager.process, within=PATIENCE)
+            in_its_time = stage(generated, browser)
+        with going_well(there, here):
+            until(lambda: is_over(hurried, everything), process, within=PATIENCE)
+            reads(hurried, everything, "ends_at")
+            until(lambda: is_told_of_the_end(hurried), process, within=PATIENCE)
+            until(lambda: len(hurried.people.heard("inferwatch", alertname=ALWAYS[0])) > 3, process, within=PATIENCE)
         well = stage(hurried, browser)
-        yield Seen(healthy, faulty, in_its_time, well, hurried.people.heard("inferwatch", alertname="Watchdog"))
+        repeated = hurried.people.heard("inferwatch", alertname=ALWAYS[0])
+        yield Seen(healthy, faulty, while_it_is_said, in_its_time, well, repeated)
 
 
 def test_nothing_fires_but_the_watchdog_while_all_is_well(seen: Seen) -> None:
@@ -213,7 +250,7 @@ def test_a_page_silences_the_ticket_of_its_objective(seen: Seen) -> None:
 
 
 def test_what_is_told_again_is_one_row(seen: Seen) -> None:
-    assert seen.repeated.count("firing") >= 5
+    assert seen.repeated.count("firing") > 3
     watchdog = seen.well.rows[ALWAYS]
     assert (watchdog["state"], len(watchdog["receivers"])) == ("firing", 1)
     assert watchdog["starts_at"] == seen.faulty.rows[ALWAYS]["starts_at"]
@@ -245,12 +282,15 @@ def test_all_of_it_is_over_once_the_fault_is(seen: Seen) -> None:
 
 
 def test_people_are_told_of_the_end(seen: Seen) -> None:
-    for of in (*TOLD, XID, UNKNOWN_XID):
+    for of in TOLD | XIDS:
         assert all(receiver["resolved_at"] for receiver in seen.well.rows[of]["receivers"]), of
 
 
 def test_an_xid_ends_by_itself_while_the_page_of_the_gpu_still_says_it(seen: Seen) -> None:
-    assert seen.well.rows[XID]["ends_at"] - seen.well.rows[XID]["starts_at"] == pytest.approx(600 / TIMES, abs=12)
+    """After ten minutes, less what the machine stood still when it came."""
+    assert not seen.while_it_is_said & XIDS
+    for of in XIDS:
+        assert seen.well.rows[of]["ends_at"] - seen.well.rows[of]["starts_at"] > 300 / TIMES
 
 
 def test_the_rules_do_so_in_their_own_time_too(seen: Seen) -> None:
