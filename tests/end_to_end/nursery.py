@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,19 +42,30 @@ class Nursery:
     def __init__(self, popen: subprocess.Popen[bytes], log: Path) -> None:
         self._popen = popen
         self._log = log
+        self._runs: int | None = None
 
     def start(self, command: Sequence[str], death: Death | None = None) -> int:
         """The process id of what runs now."""
         dies = None if death is None else [death.statements, death.seconds]
         assert self._popen.stdin is not None
         self._popen.stdin.write(json.dumps([[*command], dies]).encode() + b"\n")
-        return self._told()
+        self._runs = self._told()
+        return self._runs
 
     def ended(self, within: float = DEADLINE) -> int | None:
         """The exit status of what runs; None while it still runs then."""
         assert self._popen.stdout is not None
         readable, _, _ = select.select([self._popen.stdout], [], [], within)
-        return self._told() if readable else None
+        if not readable:
+            return None
+        self._runs = None
+        return self._told()
+
+    def end(self) -> None:
+        """Whatever runs: a test that failed has not ended it."""
+        if self._runs is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._runs, signal.SIGKILL)
 
     def output(self) -> str:
         return self._log.read_text(errors="replace")
@@ -76,9 +87,11 @@ def nursery(folder: Path) -> Iterator[Nursery]:
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0
         ) as popen,
     ):
+        made = Nursery(popen, log)
         try:
-            yield Nursery(popen, log)
+            yield made
         finally:
+            made.end()
             assert popen.stdin is not None
             popen.stdin.close()
             popen.wait(DEADLINE)
