@@ -13,13 +13,27 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeGuard
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
 
 from exporters import address, schema, tls
 from exporters.address import host_and_port
 from exporters.allow import Allowed
 from exporters.gpu import binding
-from exporters.loader import ConfigError, Count, Flag, Problem, Root, Seconds, Section, Text, Told, load, shown, within
+from exporters.loader import (
+    ConfigError,
+    Count,
+    Flag,
+    PathInFolder,
+    Problem,
+    Root,
+    Seconds,
+    Section,
+    Text,
+    Told,
+    load,
+    shown,
+    within,
+)
 from exporters.paths import usual
 from exporters.tables import FRONTENDS
 
@@ -100,11 +114,6 @@ def _label_name(value: str) -> str:
     return value
 
 
-def _in_folder(value: object, info: ValidationInfo) -> object:
-    folder = (info.context or {}).get("folder")
-    return folder / value if folder is not None and isinstance(value, str) and value else value
-
-
 def _readable(path: Path) -> Path:
     if not path.is_file() or not os.access(path, os.R_OK):
         raise ValueError("a file that exists and can be read")
@@ -149,9 +158,9 @@ def _targets_file(path: Path) -> Path:
 
 BaseUrl = Annotated[Text, AfterValidator(_url)]
 VariableName = Annotated[Text, AfterValidator(_environment_variable)]
-ReadableFile = Annotated[Path, BeforeValidator(_in_folder), AfterValidator(_readable)]
+ReadableFile = Annotated[PathInFolder, AfterValidator(_readable)]
 TokenFile = Annotated[ReadableFile, AfterValidator(_token_file)]
-TargetsFile = Annotated[Path, BeforeValidator(_in_folder), AfterValidator(_targets_file)]
+TargetsFile = Annotated[PathInFolder, AfterValidator(_targets_file)]
 Line = Annotated[Text, AfterValidator(_printable)]
 Labels = Mapping[Annotated[str, Strict(), AfterValidator(_label_name)], Annotated[str, Strict()]]
 

@@ -25,6 +25,7 @@ from pydantic import (
     Strict,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
@@ -97,12 +98,19 @@ def _seconds(value: object) -> object:
     return value
 
 
+def _in_folder(value: object, info: ValidationInfo) -> object:
+    folder = (info.context or {}).get("folder")
+    return folder / value if folder is not None and isinstance(value, str) and value else value
+
+
 _Root = TypeVar("_Root", bound=Root)
 
 Text = Annotated[str, Strict(), Field(min_length=1)]
 Flag = Annotated[bool, Strict()]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, allow_inf_nan=False)]
+PathInFolder = Annotated[Path, BeforeValidator(_in_folder)]
+"""A path, from the folder of the configuration's file on."""
 
 
 def within(shortest: str, longest: str) -> WrapValidator:

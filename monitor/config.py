@@ -41,7 +41,7 @@ from exporters.config import (
     VariableName,
     contradictions,
 )
-from exporters.loader import ConfigError, Problem, Root, Seconds, Section, Text, Told, within
+from exporters.loader import ConfigError, PathInFolder, Problem, Root, Seconds, Section, Text, Told, within
 from monitor.compare.asked import Prices
 from monitor.evaluate.objectives import slos_of
 from monitor.history.database import default_url, sqlite_url
@@ -85,11 +85,6 @@ def _password_file(path: Path) -> Path:
     if not password:
         raise ValueError("a file that holds a password in UTF-8, and not nothing")
     return path
-
-
-def _in_folder(value: object, info: ValidationInfo) -> object:
-    folder = (info.context or {}).get("folder")
-    return folder / value if folder is not None and isinstance(value, str) and value else value
 
 
 def _sidecar_url(value: str) -> str:
@@ -225,7 +220,7 @@ class HistorySection(Section):
 
     url: Annotated[Text, AfterValidator(_database_url)] | None = None
     password_file: Annotated[ReadableFile, AfterValidator(_password_file)] | None = Field(default=None, repr=False)
-    path: Annotated[Path, BeforeValidator(_in_folder)] | None = None
+    path: PathInFolder | None = None
     retention: Annotated[RetentionSection, BeforeValidator(_by_tier)] = RetentionSection()
 
     @model_validator(mode="after")
