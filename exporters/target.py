@@ -305,8 +305,8 @@ class Target:
         """Whether it answers HTTP, where its metrics do not come. Health that takes its time is not waited for."""
         documents = self._frontend.documents if self._frontend else ()
         quick = [d for d in documents if d.form is Form.STATUS and not d.within]
-        slow = [d for d in documents if d.name == "models"]
-        asked = next(iter((*quick, *slow)), _DEFAULT_HEALTH)
+        others = [d for d in documents if d.name == "models"]
+        asked = next(iter((*quick, *others)), _DEFAULT_HEALTH)
         return (await self._connection.read(asked, deadline)).status is not None
 
     def _collected(self, outcome: Outcome) -> Collected:
@@ -323,7 +323,7 @@ class Target:
             outcome.probed, found = self._prober.report(up=outcome.up)
             outcome.findings += found
         before = self.last.debug if self.last else None
-        ages = {name: outcome.at - at for name, at in self._side.read_at.items()}
+        ages = {name: max(outcome.at - at, 0.0) for name, at in self._side.read_at.items()}
         debug = debug_of(outcome, frontend, self._side.values, self._side.problems, ages, before)
         observation = observation_of(outcome, self._identity, _loop_time() - self._started)
         return Collected(observation, chunks_of(outcome, observation, self._account), debug)
