@@ -135,7 +135,8 @@ async def test_page_and_api_tell_why_a_source_cannot_be_read(store: Store, histo
     bad, good = Broken([], name="http://bad"), FixedSource([], name="http://good")
     recorder = Recorder([bad, good], Fleet(), store, interval=15)
     async with client_of(create_app(Fleet(), history, recorder=recorder)) as client:
-        await recorder.observe(bad)
+        for source in (bad, good):
+            await recorder.observe(source)
         page = (await client.get("/fragments/fleet")).text
         assert "<strong>Source:</strong> could not ask Prometheus: see <code>prometheus.url</code>" in page
         assert (await client.get("/api/v1/sources")).json() == [
