@@ -23,8 +23,8 @@ def main() -> int:
 def _normalise(frontend: str, text: str) -> bool:
     wrong, result = normalise.differing(text), normalise.measure(frontend, text)
     print(f"{frontend}: normalise, {len(text)} bytes, text to text, steady state (medians):")
-    print(f"  inferwatch                        {result.ours_ms:8.3f} ms")
-    print(f"  prometheus_client parse + write   {result.peer_ms:8.3f} ms")
+    print(f"  inferwatch                        {result.ours * 1e3:8.3f} ms")
+    print(f"  prometheus_client parse + write   {result.peer * 1e3:8.3f} ms")
     print(f"  ratio                             {result.ratio:8.1f} ×   (goal: at least {normalise.LEAST_RATIO:.0f})")
     print(f"  samples read differently          {len(wrong):8d}     (goal: 0)")
     return not wrong and result.ratio >= normalise.LEAST_RATIO

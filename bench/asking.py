@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy import Engine
 
 from bench.normalise import CAPTURES
+from bench.paired import Paired, seconds
 from exporters.collected import Outcome, observation_of
 from exporters.histogram import Histogram, quantile
 from exporters.normalise import Identity, Normaliser
@@ -106,19 +105,8 @@ def _measure(name: str, url: str) -> Iterator[tuple[str, Asked, Result]]:
 def _result(engine: Engine, asked: Asked) -> Result:
     ours, peer = partial(_ours, engine, asked), partial(_peer, engine, asked)
     told, expected = ours(), peer()
-    pairs = [(_seconds(ours), _seconds(peer)) for _ in range(_PAIRS)]
-    return Result(
-        statistics.median(a for a, _ in pairs) * 1e3,
-        statistics.median(b for _, b in pairs) * 1e3,
-        statistics.median(b / a for a, b in pairs),
-        len(told.items() ^ expected.items()) // 2,
-    )
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
+    found = Paired.of([(seconds(ours), seconds(peer)) for _ in range(_PAIRS)])
+    return Result(found.ours * 1e3, found.peer * 1e3, found.ratio, len(told.items() ^ expected.items()) // 2)
 
 
 Points = dict[tuple[str, int], tuple[float, float | None, float | None]]

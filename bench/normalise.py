@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from bench.paired import Paired, seconds
 from exporters import exposition
 from exporters.normalise import Identity, Normaliser
 from exporters.tables import FRONTENDS
@@ -31,14 +28,6 @@ _PAIRS = 60
 _INNER = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    ours_ms: float
-    peer_ms: float
-    ratio: float
-    """Median of the ratios of paired runs."""
-
-
 class _Parsed(Collector):
     def __init__(self, text: str) -> None:
         self._text = text
@@ -47,7 +36,7 @@ class _Parsed(Collector):
         return list(text_string_to_metric_families(self._text))
 
 
-def measure(frontend: str, text: str) -> Result:
+def measure(frontend: str, text: str) -> Paired:
     normaliser = Normaliser(FRONTENDS[frontend], Identity("bench", frontend))
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Parsed(text))
@@ -56,19 +45,7 @@ def measure(frontend: str, text: str) -> Result:
         return exposition.page([normaliser.normalise(text).chunks()])
 
     ours()
-    pairs = [(_seconds(ours, _INNER), _seconds(lambda: generate_latest(registry), 1)) for _ in range(_PAIRS)]
-    return Result(
-        statistics.median(a for a, _ in pairs) * 1e3,
-        statistics.median(b for _, b in pairs) * 1e3,
-        statistics.median(b / a for a, b in pairs),
-    )
-
-
-def _seconds(run: Callable[[], object], times: int) -> float:
-    started = time.perf_counter()
-    for _ in range(times):
-        run()
-    return (time.perf_counter() - started) / times
+    return Paired.of([(seconds(ours, _INNER), seconds(lambda: generate_latest(registry))) for _ in range(_PAIRS)])
 
 
 def differing(text: str) -> list[str]:

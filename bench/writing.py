@@ -5,10 +5,8 @@ The minute is one of a busy server: recorded pages of vLLM, between which 320 re
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +20,7 @@ from sqlalchemy import Engine
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bench.normalise import CAPTURES
+from bench.paired import Paired, seconds
 from exporters.collected import Outcome, observation_of
 from exporters.normalise import Identity, Normaliser
 from exporters.observation import Labels
@@ -116,23 +115,13 @@ def _speed(ours: Engine, theirs: Engine, *, megabytes: float) -> Result:
     for number in range(_PAIRS):
         windows = fleet.windows(START + 60 * (1 + number * _MINUTES), _MINUTES)
         write = partial(store.write_windows, windows, [], _progress(START))
-        pairs.append((_seconds(write), _seconds(partial(peer.write, windows))))
-    return Result(
-        ROWS / statistics.median(a for a, _ in pairs),
-        ROWS / statistics.median(b for _, b in pairs),
-        statistics.median(b / a for a, b in pairs),
-        megabytes,
-    )
+        pairs.append((seconds(write), seconds(partial(peer.write, windows))))
+    found = Paired.of(pairs)
+    return Result(ROWS / found.ours, ROWS / found.peer, found.ratio, megabytes)
 
 
 def _progress(until: int) -> Progress:
     return Progress("bench", START, until)
-
-
-def _seconds(run: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
 
 
 class _Peer:
