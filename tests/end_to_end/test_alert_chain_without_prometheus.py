@@ -20,7 +20,7 @@ from tests.servers.alertmanager import Alertmanager
 
 TIMES = 10
 """So many times Alertmanager waits shorter than in its example."""
-PATIENCE = 180.0
+PATIENCE = 300.0
 XID = ("GpuXidHardware", "node-u", "0", "79")
 SLOW, FAILING = ("SloBurnPage", "first-token", "slow"), ("SloBurnPage", "availability", "failing")
 PAGES = {XID, SLOW, FAILING}
@@ -57,7 +57,8 @@ def product(people: People, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         }
         (folder / "config.yml").write_text(yaml.safe_dump(config))
         made = stack.enter_context(up(folder, "--config", str(folder / "config.yml"), port=port))
-        until(lambda: len(made.shows(*node.servers)), made.process)
+        until(lambda: made.reads(*node.servers), made.process)
+        until(lambda: [gpu["up"] for gpu in made.get("/api/v1/gpus").json()["gpus"]] == [True], made.process)
         node.servers["slow"].answer(200, first_token=3.0)
         node.servers["failing"].answer(300)
         node.servers["failing"].answer(100, reason="error")
