@@ -7,7 +7,7 @@ from enum import Enum
 
 from alerts.conditions.condition import Limit
 from alerts.conditions.servers import AT_LIMIT
-from monitor.advise.world import LIMIT, RUNNING, RUNNING_HIGHEST, WAITING, Server
+from monitor.advise.world import LIMIT, QUEUED_HIGHEST, RUNNING, RUNNING_HIGHEST, SHORTEST, WAITING, Server
 
 FLAT = Limit(
     "where the limit is not told: running, of the most that ever ran, at least", 0.97, "ratio",
@@ -43,6 +43,18 @@ def full(server: Server, starts: Iterable[int]) -> Full:
 
 
 def reached(server: Server, start: int) -> bool:
-    """Whether it was at the limit that the server tells at some moment of a step: a long one may be full for a part."""
+    """Whether it may have been at its limit at some moment of a step: a long one may be full for a part. Where the
+    limit is not told, only of steps so long that their mean says nothing of it."""
     most, limit = server.at(RUNNING_HIGHEST, start), server.at(LIMIT, start)
-    return most is not None and limit is not None and most >= AT_LIMIT.value * limit
+    if most is None or limit is not None:
+        return most is not None and limit is not None and most >= AT_LIMIT.value * limit
+    ever = server.highest(RUNNING_HIGHEST) or 0.0
+    return server.lengths[start] > SHORTEST and ever >= LEAST_BATCH.value and most >= FLAT.value * ever
+
+
+def waited(server: Server, start: int, part: int, least: float = WAIT.value) -> float:
+    """How many requests waited at most, where more than `least` may have on average in a part of a step; else 0."""
+    mean, most = server.live(WAITING, start), server.at(QUEUED_HIGHEST, start)
+    if mean is None or most is None:
+        return 0.0
+    return most if most > least and mean * server.lengths[start] > least * part else 0.0

@@ -8,7 +8,7 @@ from alerts.slo.spec import Slo
 from exporters.flags import Purpose
 from monitor.advise.kv_cache_short import short
 from monitor.advise.model import Asked, Change, Confidence, Evidence, Finding, Missing
-from monitor.advise.rule import HELD, Judged, Rule, confidence, lacks
+from monitor.advise.rule import HELD, Judged, Rule, Signs, confidence, lacks
 from monitor.advise.world import LIMIT, RUNNING, Server, World, quantile_of
 
 NAME = "batch_too_large"
@@ -36,6 +36,16 @@ def _judge(world: World) -> Judged:
         for each in told:
             if each:
                 yield Missing(NAME, each, (server.target,)) if isinstance(each, str) else each
+
+
+def _signs(world: World, step: int, _: int) -> Signs:
+    """Where the goal is not certainly met."""
+    for server in world.servers:
+        for slo in world.slos:
+            asked, latency = quantile_of(slo), slo.indicator.latency
+            if asked and latency and _is_about_tokens(slo) and server.is_selected(slo):
+                known = [(start, point) for start in server.steps_of(step) if (point := server.of(asked).get(start))]
+                yield {start: p.value for start, p in known if p.upper is None or p.upper > latency.below}
 
 
 def _is_about_tokens(slo: Slo) -> bool:
@@ -115,4 +125,5 @@ RULE = Rule(
     limits=(LARGER, LEAST, HELD),
     needs=(RUNNING,),
     judge=_judge,
+    signs=_signs,
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+from alerts.conditions.condition import duration
 from monitor.advise import (
     batch_too_large,
     gpus_idle,
@@ -20,7 +22,7 @@ from monitor.advise import (
 )
 from monitor.advise.model import Advice, Finding, Missing, Target
 from monitor.advise.rule import Rule
-from monitor.advise.world import World
+from monitor.advise.world import SHORTEST, World
 
 RULES: Sequence[Rule] = tuple(
     module.RULE
@@ -37,10 +39,20 @@ def advise(world: World) -> Advice:
     missing: dict[tuple[str, str], list[Target]] = {}
     for rule in RULES:
         told = list(rule.judge(world))
-        found += sorted((f for f in told if isinstance(f, Finding)), key=lambda f: (-f.seconds, f.target))
+        findings = (_with_steps(f) for f in told if isinstance(f, Finding))
+        found += sorted(findings, key=lambda f: (-f.seconds, f.target))
         for lack in (m for m in told if isinstance(m, Missing)):
             missing.setdefault((lack.name, lack.needs), []).extend(lack.targets)
     return Advice(world.since, world.until, tuple(found), tuple(_missing(missing)))
+
+
+def _with_steps(finding: Finding) -> Finding:
+    """Says how long the steps are that its first number is of, where some are longer than those of a short window."""
+    lengths = finding.evidence[0].steps
+    if lengths[-1] <= SHORTEST:
+        return finding
+    told = " to ".join(dict.fromkeys(duration(length) for length in (lengths[0], lengths[-1])))
+    return replace(finding, why=f"{finding.why}; by steps of {told}")
 
 
 def _missing(by_need: dict[tuple[str, str], list[Target]]) -> Iterable[Missing]:

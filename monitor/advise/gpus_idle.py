@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from alerts.burn import HOUR
 from alerts.conditions.condition import Limit
 from monitor.advise.model import Confidence, Finding, Missing
-from monitor.advise.rule import Judged, Rule
-from monitor.advise.world import GPU_BUSY, GPU_MEMORY, GPU_USED, Gpu, World
+from monitor.advise.rule import Judged, Rule, Signs
+from monitor.advise.standing import REQUESTED, still
+from monitor.advise.world import GPU_BUSY, GPU_BUSY_HIGHEST, GPU_MEMORY, GPU_USED, UP, Gpu, World
 
 NAME = "gpus_idle"
 OBSERVED = Limit("observed, at least", 6 * HOUR, "seconds", "a night without requests is no waste")
@@ -20,36 +21,60 @@ HELD_MEMORY = Limit(
 )
 
 
+def _signs(world: World, step: int, part: int) -> Signs:
+    """Of those that would be told as idle: work of a few minutes does not show in an hour."""
+    for gpu in world.gpus:
+        if (gpu.mean(GPU_BUSY) or 0.0) < BUSY.value:
+            yield {start: _worked(gpu, start, part) for start in gpu.steps_of(step)}
+
+
+def _worked(gpu: Gpu, start: int, part: int) -> float:
+    most, busy = gpu.at(GPU_BUSY_HIGHEST, start) or 0.0, (gpu.at(GPU_BUSY, start) or 0.0) * gpu.lengths[start]
+    return most if most > EVER.value and busy > EVER.value * part else 0.0
+
+
 def _judge(world: World) -> Judged:
     for gpu in world.gpus:
         yield from _of(world, gpu)
 
 
 def _of(world: World, gpu: Gpu) -> Iterator[Finding | Missing]:
-    busy, most, used = gpu.mean(GPU_BUSY), gpu.highest(GPU_BUSY), gpu.highest(GPU_USED)
-    if busy is None or most is None or gpu.seconds(GPU_BUSY) < OBSERVED.value:
-        yield Missing(NAME, f"`{GPU_BUSY.metric}` over {OBSERVED.shown}", (gpu.target,))
+    aside = _troubled(world, gpu)
+    starts = [start for start in gpu.of(GPU_BUSY) if start not in aside]
+    busy, most, used = gpu.mean(GPU_BUSY, starts), gpu.highest(GPU_BUSY), gpu.highest(GPU_USED)
+    if busy is None or most is None or gpu.seconds(GPU_BUSY, starts) < OBSERVED.value:
+        idle = ", while no server on it is down, hangs or fails" if aside else ""
+        yield Missing(NAME, f"`{GPU_BUSY.metric}` over {OBSERVED.shown}{idle}", (gpu.target,))
     elif busy >= BUSY.value or most > EVER.value:
         return
     elif used is None or not gpu.has(GPU_MEMORY):
         yield Missing(NAME, f"`{GPU_USED.metric}` and `{GPU_MEMORY.metric}`", (gpu.target,))
     elif used > HELD_MEMORY.value * (gpu.highest(GPU_MEMORY) or 0.0):
-        yield _finding(world, gpu, busy, used)
+        yield _finding(world, gpu, busy, used, starts)
 
 
-def _finding(world: World, gpu: Gpu, busy: float, used: float) -> Finding:
+def _troubled(world: World, gpu: Gpu) -> set[int]:
+    """Steps in which a server on it was down, or computed nothing though there were requests: whether it hangs, or only
+    its gauges do, nobody can tell, and its GPU is not free."""
+    on_it = [server for server in world.servers if server.node == gpu.node and server.name in gpu.servers]
+    processes = (p for p in world.processes if p.node == gpu.node and p.name in gpu.servers)
+    down = {start for process in processes for start, point in process.of(UP).items() if point.value == 0}
+    return down | {start for server in on_it for start in (*still(server, REQUESTED), *server.still)}
+
+
+def _finding(world: World, gpu: Gpu, busy: float, used: float, starts: list[int]) -> Finding:
     by = f" by {', '.join(gpu.servers)}" if gpu.servers else ""
     return Finding(
         name=NAME,
         target=gpu.target,
         text=f"{gpu.target.name} did nothing, and its memory is held{by}.",
         evidence=(
-            world.evidence(gpu, "share of time with any kernel", GPU_BUSY, busy, "ratio", list(gpu.of(GPU_BUSY))),
+            world.evidence(gpu, "share of time with any kernel", GPU_BUSY, busy, "ratio", starts),
             world.evidence(gpu, "memory in use, highest", GPU_USED, used, "bytes", list(gpu.of(GPU_USED))),
         ),
         confidence=Confidence.HIGH,
         why="the driver tells both",
-        seconds=gpu.seconds(GPU_BUSY),
+        seconds=gpu.seconds(GPU_BUSY, starts),
         instead="Stop what holds it, or send it requests; another model may use it.",
     )
 
@@ -61,4 +86,5 @@ RULE = Rule(
     limits=(OBSERVED, BUSY, EVER, HELD_MEMORY),
     needs=(GPU_BUSY,),
     judge=_judge,
+    signs=_signs,
 )

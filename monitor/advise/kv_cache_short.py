@@ -4,9 +4,9 @@ from alerts.conditions.condition import Limit
 from alerts.conditions.servers import PREEMPTED as SHARE
 from alerts.conditions.servers import PREEMPTION_WINDOW, PREEMPTIONS_COUNTED, QUEUED, SATURATED
 from exporters.flags import Purpose
-from monitor.advise.batch_limit import Full, full
+from monitor.advise.batch_limit import Full, full, waited
 from monitor.advise.model import Change, Confidence, Evidence, Finding
-from monitor.advise.rule import HELD, Rule, confidence, each_server
+from monitor.advise.rule import HELD, Rule, confidence, each_server, signs_of_servers
 from monitor.advise.world import (
     FINISHED,
     GPU_MEMORY,
@@ -46,6 +46,13 @@ def saturated(server: Server) -> list[int]:
     kv = sorted(start for start in server.of(KV) if (server.live(KV, start) or 0.0) > SATURATED.value)
     queued = [start for start in kv if (server.live(WAITING, start) or 0.0) > QUEUED.value]
     return [start for start in queued if full(server, [start]) is not Full.YES]
+
+
+def sign(server: Server, start: int, part: int) -> float:
+    preempted, full = server.at(PREEMPTED, start) or 0.0, server.at(KV_HIGHEST, start) or 0.0
+    if preempted >= PREEMPTIONS_COUNTED.value * part / PREEMPTION_WINDOW.value:
+        return preempted
+    return waited(server, start, part, QUEUED.value) if full > SATURATED.value else 0.0
 
 
 def short(server: Server) -> list[int]:
@@ -126,4 +133,5 @@ RULE = Rule(
     limits=(PREEMPTION_WINDOW, SHARE, PREEMPTIONS_COUNTED, SATURATED, QUEUED, NO_ROOM, HELD),
     needs=(RUNNING, WAITING),
     judge=each_server(NAME, (RUNNING, WAITING), _judge),
+    signs=signs_of_servers(sign),
 )

@@ -6,8 +6,8 @@ from alerts.conditions.condition import Limit
 from exporters.flags import Purpose
 from monitor.advise.kv_cache_short import fullest
 from monitor.advise.model import Change, Confidence, Finding
-from monitor.advise.rule import HELD, Rule, confidence, each_server
-from monitor.advise.world import GPU_MEMORY, GPU_USED, KV, Gpu, Server, World
+from monitor.advise.rule import HELD, Rule, Signs, confidence, each_server
+from monitor.advise.world import GPU_MEMORY, GPU_USED, KV, KV_HIGHEST, Gpu, Server, World
 
 NAME = "memory_head_room"
 NEEDED = Limit("KV cache in use above", 0.8, "ratio", "with less, more memory would hold nothing")
@@ -26,6 +26,14 @@ def _judge(world: World, server: Server) -> Finding | str | None:
         return f"`{GPU_USED.metric}` and `{GPU_MEMORY.metric}` of the GPUs that it runs on"
     share, gpu = memory
     return _finding(world, server, starts, gpu, share) if share < FREE.value else None
+
+
+def _signs(world: World, step: int, _: int) -> Signs:
+    for server in world.servers:
+        memory = fullest(world, server)
+        if memory is not None and memory[0] < FREE.value:
+            known = {start: server.at(KV_HIGHEST, start) or 0.0 for start in server.steps_of(step)}
+            yield {start: most for start, most in known.items() if most > NEEDED.value}
 
 
 def _finding(world: World, server: Server, starts: Sequence[int], gpu: Gpu, share: float) -> Finding:
@@ -58,4 +66,5 @@ RULE = Rule(
     limits=(NEEDED, FREE, HELD),
     needs=(KV, GPU_USED, GPU_MEMORY),
     judge=each_server(NAME, (KV,), _judge),
+    signs=_signs,
 )

@@ -66,7 +66,8 @@ class Asked:
 class Evidence:
     """`what` was `value` in `unit` (a unit of the schema, or what is counted) from `since` to `until`, unix seconds.
 
-    `where` and `group_by` are those of the question that shows it, step by step.
+    `where` and `group_by` are those of the question that shows it, step by step. `steps` are the lengths of those that
+    it rests on, in seconds.
     """
 
     what: str
@@ -78,6 +79,7 @@ class Evidence:
     step: int
     where: Mapping[str, str]
     group_by: Sequence[str] = ()
+    steps: Sequence[int] = ()
 
     @property
     def parameters(self) -> list[tuple[str, str]]:

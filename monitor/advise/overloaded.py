@@ -3,10 +3,10 @@ from __future__ import annotations
 from alerts.burn import MINUTE
 from alerts.conditions.condition import Limit
 from exporters.flags import Purpose
-from monitor.advise.batch_limit import FLAT, WAIT, WAIT_SHARE, Full, full, waits
+from monitor.advise.batch_limit import FLAT, WAIT, WAIT_SHARE, Full, full, waited, waits
 from monitor.advise.kv_cache_short import short
 from monitor.advise.model import Change, Confidence, Evidence, Finding
-from monitor.advise.rule import HELD, Rule, confidence, each_server
+from monitor.advise.rule import HELD, Rule, confidence, each_server, signs_of_servers
 from monitor.advise.world import FINISHED, KV, LIMIT, REJECTED, RUNNING, WAITING, Server, World
 
 NAME = "overloaded"
@@ -29,6 +29,11 @@ def refusing(server: Server) -> list[int]:
 
 def waiting_for_a_place(server: Server) -> list[int]:
     return [start for start in server.of(WAITING) if waits(server, start) and full(server, [start]) is not Full.NO]
+
+
+def _sign(server: Server, start: int, part: int) -> float:
+    refused = server.at(REJECTED, start) or 0.0
+    return refused if refused >= REFUSALS.value * part / MINUTE else waited(server, start, part)
 
 
 def _judge(world: World, server: Server) -> Finding | str | None:
@@ -89,4 +94,5 @@ RULE = Rule(
     limits=(WAIT, WAIT_SHARE, FLAT, REFUSED, REFUSALS, ROOM, HELD),
     needs=(RUNNING, WAITING),
     judge=each_server(NAME, (RUNNING, WAITING), _judge),
+    signs=signs_of_servers(_sign),
 )

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from alerts.conditions.condition import Limit
+from alerts.conditions.servers import SATURATED
 from exporters.flags import Purpose
-from monitor.advise.batch_limit import WAIT, WAIT_SHARE, Full, full, reached, waits
+from monitor.advise.batch_limit import WAIT, WAIT_SHARE, Full, full, reached, waited, waits
 from monitor.advise.kv_cache_short import short
 from monitor.advise.model import Change, Confidence, Evidence, Finding
 from monitor.advise.overloaded import refusing
-from monitor.advise.rule import HELD, Rule, confidence, each_server
-from monitor.advise.world import KV, LIMIT, PROMPTED, RUNNING, WAITING, Server, World
+from monitor.advise.rule import HELD, Rule, confidence, each_server, signs_of_servers
+from monitor.advise.world import KV, KV_HIGHEST, LIMIT, PROMPTED, RUNNING, WAITING, Server, World
 
 NAME = "prefill_bound_queue"
 KV_LOW = Limit("KV cache in use below", 0.7, "ratio", "so that it is not memory that requests wait for")
@@ -22,6 +23,7 @@ def _starts(server: Server) -> list[int]:
         and waits(server, start)
         and (kv := server.live(KV, start)) is not None
         and kv < KV_LOW.value
+        and (server.at(KV_HIGHEST, start) or 0.0) <= SATURATED.value
         and full(server, [start]) is Full.NO
         and not reached(server, start)
     ]
@@ -81,4 +83,5 @@ RULE = Rule(
     limits=(WAIT, WAIT_SHARE, KV_LOW, HELD),
     needs=(KV, RUNNING, WAITING),
     judge=each_server(NAME, (KV, RUNNING, WAITING), _judge),
+    signs=signs_of_servers(waited),
 )

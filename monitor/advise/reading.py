@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -12,13 +13,17 @@ from alerts.burn import DAY, HOUR, MINUTE
 from alerts.slo.spec import Slo
 from exporters.findings import KINDS
 from exporters.schema import METRICS, Scope
+from monitor.advise.closer import FINER, telling
 from monitor.advise.model import Asked
-from monitor.advise.standing import OF_MINUTES, STOOD, STOOD_LONG, steps_of, stretches, suspicious
+from monitor.advise.standing import OF_MINUTES, STOOD, STOOD_LONG, around, stretches, touched
 from monitor.advise.world import (
     OF_ENGINES,
     OF_GPUS,
     OF_SERVERS,
     OF_TARGETS,
+    QUEUED_HIGHEST,
+    RUNNING_HIGHEST,
+    SHORTEST,
     Gpu,
     Points,
     Process,
@@ -26,7 +31,6 @@ from monitor.advise.world import (
     Steps,
     World,
     of_slos,
-    runs,
 )
 from monitor.advise.worth import Worth, of_field, of_table
 from monitor.compare.windows import counts_live
@@ -38,14 +42,21 @@ from monitor.history.question import MAX_POINTS_IN_ALL
 
 _SERVER = ("node", "server", "framework", "model", "role")
 _ENGINE, _PROCESS, _GPU = (*_SERVER, "engine"), ("node", "server"), ("node", "uuid", "gpu")
-_STEPS = ((12 * HOUR, 5 * MINUTE), (30 * DAY, HOUR))
+_STEPS = ((12 * HOUR, SHORTEST), (30 * DAY, HOUR))
 """Up to how long was observed which step: what lasts shows by the hour, and hours are rolled up."""
 
 _AT_ONCE = 7 * DAY
 """Of minutes."""
 
 Key = tuple[str, ...]
-Found = Mapping[Key, dict[Asked, Points]]
+Found = Mapping[Key, Mapping[Asked, Points]]
+
+
+class _Found(NamedTuple):
+    servers: Found
+    engines: Found
+    targets: Found
+    gpus: Found
 
 
 class Span(NamedTuple):
@@ -97,12 +108,28 @@ class _Reading:
         self._until = int(until // MINUTE) * MINUTE
 
     def world(self, slos: Sequence[Slo]) -> World:
-        series = self._rows
-        servers = self._servers(series, slos)
-        processes = self._processes(series, servers)
-        return World(
-            self._since, self._until, self._step, servers, self._gpus(series, processes), processes, tuple(slos)
-        )
+        """Steps that may hide something are told in shorter ones."""
+        questions, step = ((*OF_SERVERS, *of_slos(slos)), OF_ENGINES, OF_TARGETS, OF_GPUS), self._step
+        found = self._found(questions, Span(self._since, self._until, step))
+        world = self._made(found, slos)
+        while step in FINER:
+            known = [{asked for told in of.values() for asked in told} for of in found]
+            for start in telling(world, step):
+                finer = self._found(known, Span(start, min(start + step, self._until), FINER[step]))
+                found = _instead(found, finer, start, FINER[step])
+            step = FINER[step]
+            world = self._made(found, slos)
+        return replace(world, servers=[replace(server, still=self._still(server)) for server in world.servers])
+
+    def _found(self, questions: Iterable[Iterable[Asked]], span: Span) -> _Found:
+        labels = (_SERVER, _ENGINE, _PROCESS, _GPU)
+        return _Found(*(self._asked(asked, by, span) for asked, by in zip(questions, labels, strict=True)))
+
+    def _made(self, found: _Found, slos: Sequence[Slo]) -> World:
+        servers = self._servers(found)
+        processes = self._processes(found.targets, servers)
+        gpus = self._gpus(found.gpus, processes)
+        return World(self._since, self._until, self._step, servers, gpus, processes, tuple(slos))
 
     def _series(self) -> list[dict[str, Any]]:
         """In order of when they were seen last, so that the newest word counts."""
@@ -118,11 +145,10 @@ class _Reading:
         self,
         questions: Iterable[Asked],
         labels: tuple[str, ...],
-        span: Span | None = None,
+        span: Span,
         where: Mapping[str, str] | None = None,
     ) -> Found:
-        """Over the whole window unless it is said."""
-        since, until, step = span or Span(self._since, self._until, self._step)
+        since, until, step = span
         found: dict[Key, dict[Asked, Points]] = {}
         for asked in questions:
             answers = self._history.ask(
@@ -135,19 +161,26 @@ class _Reading:
                     found.setdefault(tuple(answer.labels.values()), {})[asked] = points
         return found
 
-    def _servers(self, series: Sequence[Mapping[str, Any]], slos: Sequence[Slo]) -> list[Server]:
-        told = self._asked([*OF_SERVERS, *of_slos(slos)], _SERVER)
-        by_engine = self._asked(OF_ENGINES, _ENGINE)
-        own = {tuple(row[name] or "" for name in _SERVER): row for row in series if row["scope"] == Scope.ENGINE.value}
-        known = [(key, self._server(key, told[key], own.get(key, {}), by_engine)) for key in sorted(told)]
-        return [replace(server, still=self._still(key, server)) for key, server in known]
+    def _servers(self, found: _Found) -> list[Server]:
+        rows = [row for row in self._rows if row["scope"] == Scope.ENGINE.value]
+        own = {tuple(row[name] or "" for name in _SERVER): row for row in rows}
+        engines: dict[Key, dict[str, Steps]] = {}
+        for of, points in found.engines.items():
+            if of[-1]:
+                engines.setdefault(of[:-1], {})[of[-1]] = Steps(points)
+        return [
+            self._server(key, told, own.get(key, {}), engines.get(key, {}))
+            for key, told in sorted(found.servers.items())
+        ]
 
-    def _server(self, key: Key, told: dict[Asked, Points], own: Mapping[str, Any], by_engine: Found) -> Server:
+    def _server(
+        self, key: Key, told: Mapping[Asked, Points], own: Mapping[str, Any], engines: Mapping[str, Steps]
+    ) -> Server:
         node, name, framework, model, role = key
         facts = dict(own.get("info") or {})
         worth = of_table(facts.get("frontend", ""), facts.get("version", ""))
         return Server(
-            told,
+            {**told, **_added_up(engines)},
             node=node,
             name=name,
             framework=framework,
@@ -156,30 +189,31 @@ class _Reading:
             facts=facts,
             labels=dict(own.get("labels") or {}),
             worth={**worth, **_exact_where_silent(self._told.worth.get((node, name)))},
-            engines={of[-1]: Steps(points) for of, points in by_engine.items() if of[:-1] == key and of[-1]},
+            engines=engines,
         )
 
-    def _still(self, key: Key, server: Server) -> frozenset[int]:
+    def _still(self, server: Server) -> frozenset[int]:
         """Minutes are read around queues alone: a long window has many."""
-        at = [start + n * self._step for start in suspicious(server) for n in (-1, 0, 1)]
-        if not at or self._step >= DAY:
-            return frozenset()
         live = counts_live(server.facts.get("frontend", ""), server.version)
         least = (STOOD if live else STOOD_LONG).value
         found = (
             run
-            for span in runs(set(at), self._step)
-            for begin in range(span[0], span[-1] + self._step, _AT_ONCE)
-            for run in stretches(self._minutes(key, server, begin, span[-1] + self._step), least)
+            for near in around(server, DAY)
+            for begin in range(near[0], near[-1] + MINUTE, _AT_ONCE)
+            for run in stretches(self._minutes(server, begin, near[-1] + MINUTE), least)
         )
-        return steps_of(found, self._step)
+        return touched(found, server.lengths)
 
-    def _minutes(self, key: Key, server: Server, begin: int, end: int) -> Steps:
+    def _minutes(self, server: Server, begin: int, end: int) -> Steps:
         span = Span(max(begin, self._since), min(end, self._until, begin + _AT_ONCE), MINUTE)
+        if span.since >= span.until:
+            return Steps({})
+        key = (server.node, server.name, server.framework, server.model, server.role)
         return Steps(self._asked(OF_MINUTES, _SERVER, span, server.where).get(key, {}))
 
-    def _processes(self, series: Sequence[Mapping[str, Any]], servers: Sequence[Server]) -> list[Process]:
-        info = {(row["node"], row["server"]): row["info"] for row in series if row["scope"] == Scope.ENGINE.value}
+    def _processes(self, targets: Found, servers: Sequence[Server]) -> list[Process]:
+        rows = [row for row in self._rows if row["scope"] == Scope.ENGINE.value]
+        info = {(row["node"], row["server"]): row["info"] for row in rows}
         framework = {(server.node, server.name): server.framework for server in servers}
         return [
             Process(
@@ -191,12 +225,12 @@ class _Reading:
                 version=info.get((node, name), {}).get("version", ""),
                 remarks=self._told.remarks.get((node, name)),
             )
-            for (node, name), told in sorted(self._asked(OF_TARGETS, _PROCESS).items())
+            for (node, name), told in sorted(targets.items())
         ]
 
-    def _gpus(self, series: Sequence[Mapping[str, Any]], processes: Sequence[Process]) -> list[Gpu]:
-        info = {(row["node"], row["uuid"]): row["info"] for row in series if row["scope"] == Scope.GPU.value}
-        placed = _placed(series)
+    def _gpus(self, found: Found, processes: Sequence[Process]) -> list[Gpu]:
+        info = {(row["node"], row["uuid"]): row["info"] for row in self._rows if row["scope"] == Scope.GPU.value}
+        placed = _placed(self._rows)
         alone = {node: [p.name for p in processes if p.node == node] for node in {p.node for p in processes}}
         return [
             Gpu(
@@ -207,8 +241,39 @@ class _Reading:
                 type=info.get((node, uuid), {}).get("name", ""),
                 servers=placed.get((node, uuid)) or _only(alone.get(node, ())),
             )
-            for (node, uuid, number), told in sorted(self._asked(OF_GPUS, _GPU).items())
+            for (node, uuid, number), told in sorted(found.items())
         ]
+
+
+def _instead(coarse: _Found, finer: _Found, start: int, step: int) -> _Found:
+    """With steps of `step` in place of the one at `start`; where they are kept no more, it stays."""
+    return _Found(*(_closer(*both, start, step) for both in zip(coarse, finer, strict=True)))
+
+
+def _closer(coarse: Found, finer: Found, start: int, step: int) -> Found:
+    found = dict(coarse)
+    for key, told in finer.items():
+        known = found.get(key, {})
+        is_finer = all(point.seconds == step for points in told.values() for point in points.values())
+        if is_finer and all(asked in told for asked, points in known.items() if start in points):
+            kept = {asked: {at: p for at, p in points.items() if at != start} for asked, points in known.items()}
+            found[key] = {asked: {**kept.get(asked, {}), **told.get(asked, {})} for asked in {**kept, **told}}
+    return found
+
+
+def _added_up(engines: Mapping[str, Steps]) -> dict[Asked, Points]:
+    """Of several engines as many at once as at each at most; the history has the most of a single one."""
+    if len(engines) < 2:
+        return {}
+    return {
+        asked: _sums([steps.of(asked) for steps in engines.values()]) for asked in (RUNNING_HIGHEST, QUEUED_HIGHEST)
+    }
+
+
+def _sums(of: Sequence[Points]) -> Points:
+    starts = {start for points in of for start in points}
+    known = {start: [points[start] for points in of if start in points] for start in starts}
+    return {s: replace(points[0], value=math.fsum(p.value for p in points)) for s, points in sorted(known.items())}
 
 
 def _placed(series: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, ...]]:

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from alerts.conditions.condition import Limit
 from alerts.conditions.servers import APART, BUSY, OF_ONE_REPLICA
 from monitor.advise.model import Confidence, Evidence, Finding, Missing, Target
-from monitor.advise.rule import HELD, Judged, Rule, lacks
-from monitor.advise.world import FINISHED, RUNNING, WAITING, Server, Steps, World
+from monitor.advise.rule import HELD, Judged, Rule, Signs, lacks
+from monitor.advise.world import FINISHED, QUEUED_HIGHEST, RUNNING, RUNNING_HIGHEST, WAITING, Server, Steps, World
 
 NAME = "replicas_imbalanced"
 SENT = Limit(
@@ -34,6 +34,15 @@ class _Replica:
         idle = self.server.worth_of(RUNNING).sticks and start not in self.server.busy
         return 0.0 if idle else running + (waiting or 0.0)
 
+    def peak(self, start: int) -> float:
+        """At most."""
+        return sum(self.steps.at(asked, start) or 0.0 for asked in (RUNNING_HIGHEST, QUEUED_HIGHEST))
+
+    def mean(self, starts: Iterable[int]) -> float:
+        """Of its load over those of these steps in which it is known; 0 without any."""
+        loads = [(load, self.server.lengths[s]) for s in starts if (load := self.load(s)) is not None]
+        return sum(load * length for load, length in loads) / (sum(length for _, length in loads) or 1.0)
+
 
 def _judge(world: World) -> Judged:
     for group in _groups(world.servers):
@@ -41,6 +50,21 @@ def _judge(world: World) -> Judged:
             if told := lacks(server, (RUNNING,)):
                 yield Missing(NAME, told, (server.target,))
         yield from _of(world, [replica for server in group for replica in _replicas(server)])
+
+
+def _signs(world: World, step: int, _: int) -> Signs:
+    """By how much the busiest was above the idlest at its highest moment."""
+    for group in _groups(world.servers):
+        replicas = [replica for server in group for replica in _replicas(server)]
+        starts = {start for replica in replicas for start in replica.steps.steps_of(step)}
+        yield {start: _spread(replicas, start) for start in starts}
+
+
+def _spread(replicas: Iterable[_Replica], start: int) -> float:
+    most = max(replica.peak(start) for replica in replicas)
+    loads = _loads(replicas, start)
+    least = min(loads, default=most)
+    return most / max(least, 1.0) if len(loads) > 1 and most > BUSY.value and most > APART.value * least else 0.0
 
 
 def _groups(servers: Iterable[Server]) -> Iterator[list[Server]]:
@@ -60,10 +84,10 @@ def _replicas(server: Server) -> list[_Replica]:
 
 def _of(world: World, replicas: list[_Replica]) -> Iterator[Finding]:
     starts = [start for start in sorted(_starts(replicas)) if _apart(_loads(replicas, start))]
-    if not starts or replicas[0].server.length(starts) < HELD.value:
+    seen = [replica for replica in replicas if _loads([replica], *starts)]
+    if not seen or max(replica.server.length(starts) for replica in seen) < HELD.value:
         return
-    mean = [sum(replica.load(start) or 0.0 for start in starts) / len(starts) for replica in replicas]
-    busiest, idlest = replicas[mean.index(max(mean))], replicas[mean.index(min(mean))]
+    idlest, *_, busiest = sorted(seen, key=lambda replica: replica.mean(starts))
     many, few = (each.steps.total(FINISHED, starts) for each in (busiest, idlest))
     if many is not None and few is not None and many < SENT.value * few:
         return
@@ -74,8 +98,8 @@ def _starts(replicas: Iterable[_Replica]) -> set[int]:
     return {start for replica in replicas for start in replica.steps.of(RUNNING)}
 
 
-def _loads(replicas: Iterable[_Replica], start: int) -> list[float]:
-    return [load for replica in replicas if (load := replica.load(start)) is not None]
+def _loads(replicas: Iterable[_Replica], *starts: int) -> list[float]:
+    return [load for replica in replicas for start in starts if (load := replica.load(start)) is not None]
 
 
 def _apart(loads: list[float]) -> bool:
@@ -104,9 +128,8 @@ def _finding(world: World, busiest: _Replica, idlest: _Replica, starts: list[int
 
 def _evidence(world: World, replicas: Iterable[_Replica], starts: list[int]) -> Iterator[Evidence]:
     for replica in replicas:
-        mean = sum(replica.load(start) or 0.0 for start in starts) / len(starts)
         what = f"requests running and waiting at {replica.name}, mean"
-        yield _at(replica, world.evidence(replica.server, what, RUNNING, mean, "requests", starts))
+        yield _at(replica, world.evidence(replica.server, what, RUNNING, replica.mean(starts), "requests", starts))
     for replica in replicas:
         finished = replica.steps.total(FINISHED, starts)
         if finished is not None:
@@ -116,16 +139,7 @@ def _evidence(world: World, replicas: Iterable[_Replica], starts: list[int]) -> 
 
 def _at(replica: _Replica, evidence: Evidence) -> Evidence:
     where: Mapping[str, str] = {**evidence.where, **({"engine": replica.engine} if replica.engine else {})}
-    return Evidence(
-        evidence.what,
-        evidence.value,
-        evidence.unit,
-        evidence.asked,
-        evidence.since,
-        evidence.until,
-        evidence.step,
-        where,
-    )
+    return replace(evidence, where=where)
 
 
 RULE = Rule(
@@ -135,4 +149,5 @@ RULE = Rule(
     limits=(APART, BUSY, SENT, HELD),
     needs=(RUNNING,),
     judge=_judge,
+    signs=_signs,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from alerts.burn import MINUTE
@@ -14,11 +14,18 @@ OBSERVED = Limit("observed, at least", 30 * MINUTE, "seconds", "less is a moment
 HELD = Limit("held, at least", 15 * MINUTE, "seconds", "what passes by itself is for alerts, not for a change of flags")
 
 Judged = Iterable[Finding | Missing]
+Signs = Iterator[Mapping[int, float]]
+"""Of one server, group or GPU each: steps by their start, and how much speaks for it that a part of them hides a cause.
+A step that is not there, or has 0, hides none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`needs` are the metrics without which it cannot be judged, for the docs and for what is missing."""
+    """`needs` are the metrics without which it cannot be judged, for the docs and for what is missing.
+
+    `signs` are told of steps of so many seconds: where maxima and counters allow that it holds in a part of that many,
+    though their means need not show it.
+    """
 
     name: str
     title: str
@@ -26,6 +33,7 @@ class Rule:
     limits: tuple[Limit, ...]
     needs: tuple[Asked, ...]
     judge: Callable[[World], Judged]
+    signs: Callable[[World, int, int], Signs] | None = None
 
 
 def each_server(
@@ -41,6 +49,16 @@ def each_server(
                 yield Missing(name, told, (server.target,)) if isinstance(told, str) else told
 
     return judged
+
+
+def signs_of_servers(sign: Callable[[Server, int, int], float]) -> Callable[[World, int, int], Signs]:
+    """`sign` is told the start of a step and how long its parts are."""
+
+    def signs(world: World, step: int, part: int) -> Signs:
+        for server in world.servers:
+            yield {start: sign(server, start, part) for start in server.steps_of(step)}
+
+    return signs
 
 
 def lacks(server: Server, needs: Sequence[Asked]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from alerts.burn import MINUTE
 from alerts.slo.spec import Slo
 from exporters.flags import Flag, Purpose, flags_of
 from exporters.schema import PHASES
@@ -14,6 +15,7 @@ from exporters.tables import FRONTENDS
 from monitor.advise.model import Asked, Evidence, Target
 from monitor.advise.worth import Worth
 from monitor.history.answer import Point
+from monitor.history.question import MAX_POINTS
 
 UP, AVAILABLE = Asked("llm_up", "avg"), Asked("llm_metrics_available", "avg")
 KV, KV_HIGHEST = Asked("llm_kv_cache_utilization_ratio", "avg"), Asked("llm_kv_cache_utilization_ratio", "max")
@@ -31,16 +33,19 @@ ADAPTERS = Asked("llm_lora_adapters_running", "max")
 PROMPT_P90 = Asked("llm_prompt_length_tokens", "quantile", 0.9)
 PROMPT_P50 = Asked("llm_prompt_length_tokens", "quantile", 0.5)
 GENERATION_P50 = Asked("llm_generation_length_tokens", "quantile", 0.5)
-GPU_BUSY = Asked("gpu_utilization_ratio", "avg")
+GPU_BUSY, GPU_BUSY_HIGHEST = Asked("gpu_utilization_ratio", "avg"), Asked("gpu_utilization_ratio", "max")
 GPU_USED, GPU_MEMORY = Asked("gpu_memory_used_bytes", "max"), Asked("gpu_memory_total_bytes", "max")
 
 OF_TARGETS = (UP, AVAILABLE)
 OF_SERVERS = (
-    KV, KV_HIGHEST, RUNNING, RUNNING_HIGHEST, WAITING, LIMIT, FINISHED, REJECTED, GENERATED, PROMPTED, PREEMPTED,
-    QUERIED, HIT, DRAFTED, ACCEPTED, ADAPTERS, PROMPT_P90, PROMPT_P50, GENERATION_P50,
+    KV, KV_HIGHEST, RUNNING, RUNNING_HIGHEST, WAITING, QUEUED_HIGHEST, LIMIT, FINISHED, REJECTED, GENERATED, PROMPTED,
+    PREEMPTED, QUERIED, HIT, DRAFTED, ACCEPTED, ADAPTERS, PROMPT_P90, PROMPT_P50, GENERATION_P50,
 )  # fmt: skip
-OF_ENGINES = (RUNNING, WAITING, FINISHED)
-OF_GPUS = (GPU_BUSY, GPU_USED, GPU_MEMORY)
+OF_ENGINES = (RUNNING, RUNNING_HIGHEST, WAITING, QUEUED_HIGHEST, FINISHED)
+OF_GPUS = (GPU_BUSY, GPU_BUSY_HIGHEST, GPU_USED, GPU_MEMORY)
+
+SHORTEST = 5 * MINUTE
+"""Of the steps that advice looks at."""
 
 Points = Mapping[int, Point]
 """By their start."""
@@ -49,9 +54,19 @@ Told = Mapping[Asked, Points]
 
 @dataclass(frozen=True)
 class Steps:
-    """What was told of something, step by step. A step without an observation is not there."""
+    """What was told of something, step by step. A step without an observation is not there; all that is told of one
+    step is of one length."""
 
     told: Told
+
+    @cached_property
+    def lengths(self) -> Mapping[int, int]:
+        """Of each step in seconds, by its start."""
+        return {start: point.seconds for points in self.told.values() for start, point in points.items()}
+
+    def steps_of(self, seconds: int) -> list[int]:
+        """Those of this length, in order of time."""
+        return sorted(start for start, length in self.lengths.items() if length == seconds)
 
     def of(self, asked: Asked) -> Points:
         return self.told.get(asked, {})
@@ -92,8 +107,7 @@ class Steps:
 
     def length(self, starts: Iterable[int]) -> float:
         """Of these steps together."""
-        lengths = {start: point.seconds for points in self.told.values() for start, point in points.items()}
-        return math.fsum(lengths[start] for start in starts)
+        return math.fsum(self.lengths.get(start, 0) for start in starts)
 
     def _chosen(self, asked: Asked, starts: Collection[int] | None) -> Iterable[Point]:
         points = self.of(asked)
@@ -197,7 +211,7 @@ class Process(Steps):
 
 @dataclass(frozen=True)
 class World:
-    """From `since` to `until` in steps of `step` seconds."""
+    """From `since` to `until` in steps of `step` seconds; some of them are told in shorter ones."""
 
     since: int
     until: int
@@ -214,8 +228,12 @@ class World:
         self, of: Server | Gpu | Process, what: str, asked: Asked, value: float, unit: str, starts: Collection[int]
     ) -> Evidence:
         """Over the steps from the first to the last of `starts`."""
-        first, last = min(starts), max(starts)
-        return Evidence(what, value, unit, asked, first, min(last + self.step, self.until), self.step, of.where)
+        known = [start for start in starts if start in of.lengths]
+        first, last = min(known), max(known)
+        until = min(last + of.lengths[last], self.until)
+        lengths = sorted({of.lengths[start] for start in known})
+        step = next((each for each in lengths if (until - first) / each <= MAX_POINTS), self.step)
+        return Evidence(what, value, unit, asked, first, until, step, of.where, steps=tuple(lengths))
 
 
 def of_slos(slos: Iterable[Slo]) -> list[Asked]:

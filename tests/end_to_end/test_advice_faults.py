@@ -15,6 +15,7 @@ from demo.model import Limits
 from demo.server import Spec
 from demo.workload import CHAT, Rate
 from tests.end_to_end.advised import HOUR, MINUTE, NODE, START, Lived, lived, names
+from tests.end_to_end.advised_days import Copy, copy
 
 BEGINS, LASTS, AFTER = 20 * MINUTE, 25 * MINUTE, 15 * MINUTE
 ENDS = BEGINS + LASTS
@@ -85,9 +86,18 @@ def test_nothing_is_advised_where_the_window_is_all_fault(fleet: Lived) -> None:
     assert names(fleet.advice(BEGINS, ENDS)) == {}
 
 
-def test_nothing_is_advised_at_steps_of_an_hour(fleet: Lived) -> None:
-    """As of a long window: an hour in which a server stood still for a while."""
-    assert names(fleet.advice(-13 * HOUR, END)) == {}
+@pytest.fixture(scope="module")
+def hours(fleet: Lived) -> Lived:
+    """The faults lasted for fourteen hours before: the same quarter of an hour again and again."""
+    ill = int(START + BEGINS + 5 * MINUTE), int(START + ENDS - 5 * MINUTE)
+    copy(fleet.history.engine, [Copy(*ill, int(START) - n * 15 * MINUTE) for n in range(14 * 4, 0, -1)])
+    return fleet
+
+
+@pytest.mark.parametrize("since", [-7 * HOUR, -14 * HOUR], ids=["at steps of five minutes", "at steps of an hour"])
+def test_nothing_is_advised_where_faults_last_for_hours(hours: Lived, since: float) -> None:
+    """The GPU of a server that hangs is not taken for idle."""
+    assert names(hours.advice(since, END)) == names(hours.advice(since, 0)) == {}
 
 
 @pytest.mark.parametrize("server", ["hang-vllm", "hang-lmdeploy"])

@@ -23,12 +23,17 @@ from monitor.history.database import open_database, sqlite_url, upgrade
 from monitor.history.store import Store
 from monitor.recorder import Recorder
 from monitor.sources.in_process import InProcess
+from tests.end_to_end.advised_days import HOUR, Copy, copy
 
-START = 1_796_122_800.0
+START = 1_796_122_800
 """11:00 UTC: a busy hour."""
 INTERVAL = 60.0
 WELL, ILL = 35 * 60, 20 * 60
 """Seconds without a fault, then with all of them."""
+BEFORE = 46
+"""Hours that are well but for twenty minutes of two of them."""
+ILL_BEFORE = (20, 9)
+"""How many hours ago those were."""
 
 _LIMITS = Limits(running=32, waiting=64, kv_tokens=40_000)
 
@@ -71,6 +76,13 @@ class Lived:
         told = Adviser(self.history, list, self.seen).advise(START + since, START + until, server, START + until)
         return [finding.name for finding in told.advice.findings]
 
+    def first(self, since: float, until: float) -> dict[str, str]:
+        """By the server that it is told of first."""
+        adviser = Adviser(self.history, list, self.seen)
+        told = ((s.name, adviser.advise(START + since, START + until, s.name, START + until)) for s in SPECS)
+        found = {server: each.advice.findings[0].name for server, each in told if each.advice.findings}
+        return {server: name for server, name in found.items() if server != "spared"}
+
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
@@ -95,6 +107,22 @@ async def _live(store: Store, seen: Seen) -> None:
         await asyncio.sleep(INTERVAL)
 
 
+@pytest.fixture(scope="module")
+def two_days(lived: Lived) -> Lived:
+    """Of minutes that were lived: the first half of an hour twice, in two hours with the faults from minute 15 on."""
+    well = (START + 4 * 60, START + 34 * 60)
+    for ago in range(1, BEFORE + 1):
+        hour = START - ago * HOUR
+        if ago in ILL_BEFORE:
+            ill = Copy(START + WELL + 60, START + WELL + ILL, hour + 15 * 60)
+            rest = Copy(well[0], well[0] + 26 * 60, hour + 34 * 60)
+            parts = [Copy(well[0], well[0] + 15 * 60, hour), ill, rest]
+        else:
+            parts = [Copy(*well, hour), Copy(*well, hour + 30 * 60)]
+        copy(lived.history.engine, parts)
+    return lived
+
+
 def _config() -> Config:
     return Config.model_validate(
         {
@@ -112,3 +140,15 @@ def test_a_fleet_that_is_well_gets_no_advice(lived: Lived) -> None:
 @pytest.mark.parametrize("server", EXPECTED)
 def test_each_fault_has_its_own_finding_first(lived: Lived, server: str) -> None:
     assert lived.found(0, WELL + ILL, server)[0] == EXPECTED[server]
+
+
+def test_of_two_days_faults_of_minutes_have_the_same_findings_first_as_of_three_hours(two_days: Lived) -> None:
+    end = WELL + ILL
+    assert two_days.first(-BEFORE * HOUR, end) == two_days.first(-2 * HOUR, end) == EXPECTED
+
+
+def test_faults_that_are_long_over_are_told_as_of_the_hours_around_them(two_days: Lived) -> None:
+    """A cache whose prefixes are found again has no fault."""
+    over = {server: name for server, name in EXPECTED.items() if server != "forgetful"}
+    around = (-(ILL_BEFORE[1] + 1) * HOUR, -(ILL_BEFORE[1] - 2) * HOUR)
+    assert two_days.first(-BEFORE * HOUR, -HOUR) == two_days.first(*around) == over

@@ -9,6 +9,7 @@ import pytest
 from exporters.flags import Purpose
 from exporters.tables import FRONTENDS
 from monitor.advise import capacity, framework
+from monitor.advise.closer import MOST, NEWEST
 from monitor.advise.findings import RULES
 from monitor.advise.matrix import STARS
 from monitor.advise.rule import OBSERVED, Rule
@@ -35,8 +36,8 @@ def test_findings_stand_in_the_order_in_which_they_are_told() -> None:
 
 def test_other_limits_are_those_of_the_code() -> None:
     for limit in (
-        OBSERVED, STOOD, STOOD_LONG, framework.FEW, framework.SHARED, framework.UNLIKE, capacity.LEAST_STRETCHES,
-        capacity.LEAST_REQUESTS, capacity.BEYOND, capacity.APPROACHED,
+        OBSERVED, MOST, NEWEST, STOOD, STOOD_LONG, framework.FEW, framework.SHARED, framework.UNLIKE,
+        capacity.LEAST_STRETCHES, capacity.LEAST_REQUESTS, capacity.BEYOND, capacity.APPROACHED,
     ):  # fmt: skip
         assert f"| {limit.what} | {limit.shown} | {limit.why} |" in TEXT
 

@@ -29,6 +29,7 @@ from monitor.advise.world import (
     PREEMPTED,
     PROMPT_P90,
     QUERIED,
+    QUEUED_HIGHEST,
     REJECTED,
     RUNNING,
     RUNNING_HIGHEST,
@@ -218,6 +219,18 @@ def test_a_step_in_which_the_batch_was_full_for_a_while_says_nothing_of_prefill(
     assert names(world(server({**QUEUE, RUNNING: 200.0, WAITING: 60.0, LIMIT: 256.0, RUNNING_HIGHEST: 243.0}))) == [
         "prefill_bound_queue"
     ]
+
+
+def test_a_step_in_which_the_cache_was_full_for_a_while_says_nothing_of_prefill() -> None:
+    assert names(world(server({**QUEUE, KV_HIGHEST: 0.96}))) == []
+
+
+def test_an_hour_in_which_as_many_ran_as_ever_says_nothing_of_prefill() -> None:
+    """The batch may have been full for a part of it. Of five minutes the mean tells."""
+    queue = server({**QUEUE, RUNNING_HIGHEST: 30.0})
+    assert names(world(queue)) == ["prefill_bound_queue"]
+    hourly = {a: {s: replace(p, seconds=3600) for s, p in queue.of(a).items()} for a in queue.told}
+    assert names(world(replace(queue, told=hourly))) == []
 
 
 def test_each_framework_has_its_own_flag_for_prefill() -> None:
@@ -505,6 +518,28 @@ def test_a_gpu_that_did_nothing_for_hours_while_its_memory_is_held_is_told() -> 
 )
 def test_a_gpu_that_is_used_at_times_or_free_is_not(changed: dict[Asked, Values]) -> None:
     assert names(world(gpus=[hours(changed)])) == []
+
+
+@pytest.mark.parametrize(
+    ("trouble", "process_is"),
+    [
+        ({RUNNING_HIGHEST: 3.0}, 1.0),  # requests run: it hangs, or its gauge does
+        ({QUEUED_HIGHEST: 3.0}, 1.0),
+        ({FINISHED: 60.0}, 1.0),  # all fail
+        ({REJECTED: 60.0}, 1.0),
+        ({}, 0.0),
+    ],
+)
+def test_a_gpu_whose_server_is_in_trouble_is_not_idle(trouble: dict[Asked, Values], process_is: float) -> None:
+    asleep: dict[Asked, Values] = dict.fromkeys(HEALTHY, 0.0)
+    idle, well = hours({GPU_BUSY: 0.0}), process()
+    assert names(world(server(asleep), gpus=[idle], processes=[well])) == ["gpus_idle"]
+    troubled = world(server({**asleep, **trouble}), gpus=[idle], processes=[process({UP: process_is})])
+    assert "gpus_idle" not in names(troubled)
+    assert missing(troubled, "gpus_idle") == [
+        "`gpu_utilization_ratio` over 6 h, while no server on it is down, hangs or fails"
+    ]
+    assert "gpus_idle" in names(world(server({**asleep, **trouble}, name="s2"), gpus=[idle], processes=[well]))
 
 
 def test_an_hour_without_work_or_without_its_memory_says_nothing_of_a_gpu() -> None:

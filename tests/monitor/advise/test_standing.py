@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 
 from monitor.advise.adviser import Adviser
 from monitor.advise.model import Asked
-from monitor.advise.standing import STOOD, steps_of, stretches, suspicious
+from monitor.advise.standing import STOOD, stretches, suspicious, touched
 from monitor.advise.world import (
     FINISHED,
     GENERATED,
@@ -92,7 +92,10 @@ def test_hours_in_place_of_minutes_that_are_kept_no_more_tell_nothing() -> None:
 
 
 def test_every_step_that_a_standstill_touches_is_meant() -> None:
-    assert steps_of([[240, 300, 360], [1200, 1260, 1320]], 300) == {0, 300, 1200}
+    found = [[240, 300, 360], [1200, 1260, 1320]]
+    assert touched(found, dict.fromkeys(range(0, 3600, 300), 300)) == {0, 300, 1200}
+    assert touched(found, {0: 3600}) == {0}
+    assert touched(found, {0: 600, 600: 300, 900: 300, 1200: 300}) == {0, 1200}
 
 
 def test_minutes_are_looked_at_where_requests_wait_or_are_refused() -> None:
