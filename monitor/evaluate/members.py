@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,26 +64,35 @@ class Members:
 
 def members(connection: Connection, slo: Slo) -> Members:
     """In order of identity, whatever the ids are."""
-    rows = [dict(row) for row in connection.execute(select(*_COLUMNS)).mappings()]
-    known = sorted(rows, key=lambda row: str(row["identity"]))
-    targets = {(row["node"], row["server"]): row["id"] for row in known if row["scope"] == Scope.TARGET.value}
+    found = connection.execute(select(*_COLUMNS)).mappings()
+    known = sorted((dict(row) for row in found), key=lambda row: str(row["identity"]))
+    targets = {_place(row): row["id"] for row in known if row["scope"] == Scope.TARGET.value}
     engines = [row for row in known if row["scope"] == Scope.ENGINE.value and _place(row) in targets]
-    labelled = [(row, labels) for row in engines if _is_selected(slo, labels := _labels(row))]
-    groups = sorted({_group(slo, labels) for _, labels in labelled})
-    places = list(dict.fromkeys(_place(row) for row, _ in labelled))
-    replicas = list(dict.fromkeys(_replica(row) for row, _ in labelled))
+    rows = [row for row in engines if _is_selected(slo, _labels(row))]
+    group_of = [_group(slo, _labels(row)) for row in rows]
+    groups = sorted(set(group_of))
+    places = list(dict.fromkeys(map(_place, rows)))
     return Members(
-        tuple(groups),
-        np.array([row["id"] for row, _ in labelled], np.int64),
-        np.array([groups.index(_group(slo, labels)) for _, labels in labelled], np.int64),
-        np.array([places.index(_place(row)) for row, _ in labelled], np.int64),
-        tuple(row["framework"] or "" for row, _ in labelled),
-        tuple(row["info"].get("frontend", "") for row, _ in labelled),
-        tuple(row["info"].get("version", "") for row, _ in labelled),
-        np.array([replicas.index(_replica(row)) for row, _ in labelled], np.int64),
-        np.array([_seen(row) for row, _ in labelled], np.float64).reshape(-1, 2),
-        np.array([targets[place] for place in places], np.int64),
+        groups=tuple(groups),
+        engine_ids=_ints(row["id"] for row in rows),
+        engine_group=_numbered(group_of, groups),
+        engine_target=_numbered(map(_place, rows), places),
+        engine_framework=tuple(row["framework"] or "" for row in rows),
+        engine_frontend=tuple(row["info"].get("frontend", "") for row in rows),
+        engine_version=tuple(row["info"].get("version", "") for row in rows),
+        engine_replica=_numbered(map(_replica, rows), list(dict.fromkeys(map(_replica, rows)))),
+        engine_seen=np.array([_seen(row) for row in rows], np.float64).reshape(-1, 2),
+        target_ids=_ints(targets[place] for place in places),
     )
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.array(list(values), np.int64)
+
+
+def _numbered(values: Iterable[Hashable], among: Sequence[Hashable]) -> Ints:
+    number = {value: place for place, value in enumerate(among)}
+    return _ints(number[value] for value in values)
 
 
 def _place(row: Mapping[str, Any]) -> tuple[str, str]:
