@@ -116,9 +116,12 @@ def firing(name: str, since: float, until: float | None = None, **more: str) -> 
     return Firing(of, since, since, until or UNTIL, until or UNTIL, until)
 
 
-def told(name: str, summary: str, since: float, until: float | None = None, **more: str) -> dict[str, object]:
-    """As Alertmanager told it."""
-    return alert(since, until, labels={"alertname": name, **more}, annotations={"summary": summary})
+def told(
+    name: str, summary: str, since: float, until: float | None = None, servers: str = "", **more: str
+) -> dict[str, object]:
+    """As Alertmanager told it; `servers` are those on the GPU that it is of."""
+    texts = {"summary": summary, **({"servers": servers} if servers else {})}
+    return alert(since, until, labels={"alertname": name, **more}, annotations=texts)
 
 
 ALERTS = [
@@ -128,7 +131,7 @@ ALERTS = [
     ),
     told(
         "GpuLost", "GPU 3 on gpu-10 was lost (GPU-5f0c3f6e-7d1a-44d1-9c36-0d6a9f4f21b7)", UNTIL - 12 * 60,
-        severity="page", node="gpu-10", gpu="3", uuid="GPU-5f0c3f6e-7d1a-44d1-9c36-0d6a9f4f21b7",
+        servers="llama", severity="page", node="gpu-10", gpu="3", uuid="GPU-5f0c3f6e-7d1a-44d1-9c36-0d6a9f4f21b7",
     ),
     told(
         "KvCacheSaturated", f"KV cache of {CODE} at code on gpu-09: 97% in use over 10 minutes while requests waited",
