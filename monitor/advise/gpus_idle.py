@@ -2,17 +2,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from alerts.burn import HOUR
+from alerts.burn import HOUR, MINUTE
 from alerts.conditions.condition import Limit
 from monitor.advise.model import Confidence, Finding, Missing
 from monitor.advise.rule import Judged, Rule, Signs
 from monitor.advise.standing import REQUESTED, still
-from monitor.advise.world import GPU_BUSY, GPU_BUSY_HIGHEST, GPU_MEMORY, GPU_USED, UP, Gpu, World
+from monitor.advise.world import FINISHED, GPU_BUSY, GPU_BUSY_HIGHEST, GPU_MEMORY, GPU_USED, UP, Gpu, Server, World
 
 NAME = "gpus_idle"
 OBSERVED = Limit("observed, at least", 6 * HOUR, "seconds", "a night without requests is no waste")
 BUSY = Limit("share of time with any kernel, below", 0.02, "ratio", "a GPU that serves anything is above that")
 EVER = Limit("and in no step above", 0.1, "ratio", "a GPU that is needed for an hour is needed")
+SERVED = Limit(
+    "and no server on it with requests finished in a minute above", 2, "",
+    "a synthetic request comes every minute; prompts of a few new tokens each keep no GPU busy, and need one",
+)  # fmt: skip
 HELD_MEMORY = Limit(
     "memory in use above",
     0.1,
@@ -45,7 +49,7 @@ def _of(world: World, gpu: Gpu) -> Iterator[Finding | Missing]:
     if busy is None or most is None or gpu.seconds(GPU_BUSY, starts) < OBSERVED.value:
         idle = ", while no server on it is down, hangs or fails" if aside else ""
         yield Missing(NAME, f"`{GPU_BUSY.metric}` over {OBSERVED.shown}{idle}", (gpu.target,))
-    elif busy >= BUSY.value or most > EVER.value:
+    elif busy >= BUSY.value or most > EVER.value or _serves(world, gpu):
         return
     elif used is None or not gpu.has(GPU_MEMORY):
         yield Missing(NAME, f"`{GPU_USED.metric}` and `{GPU_MEMORY.metric}`", (gpu.target,))
@@ -53,13 +57,21 @@ def _of(world: World, gpu: Gpu) -> Iterator[Finding | Missing]:
         yield _finding(world, gpu, busy, used, starts)
 
 
+def _serves(world: World, gpu: Gpu) -> bool:
+    finished = (point for server in _on_it(world, gpu) for point in server.of(FINISHED).values())
+    return any(point.value > SERVED.value * point.seconds / MINUTE for point in finished)
+
+
+def _on_it(world: World, gpu: Gpu) -> list[Server]:
+    return [server for server in world.servers if server.node == gpu.node and server.name in gpu.servers]
+
+
 def _troubled(world: World, gpu: Gpu) -> set[int]:
     """Steps in which a server on it was down, or computed nothing though there were requests: whether it hangs, or only
     its gauges do, nobody can tell, and its GPU is not free."""
-    on_it = [server for server in world.servers if server.node == gpu.node and server.name in gpu.servers]
     processes = (p for p in world.processes if p.node == gpu.node and p.name in gpu.servers)
     down = {start for process in processes for start, point in process.of(UP).items() if point.value == 0}
-    return down | {start for server in on_it for start in (*still(server, REQUESTED), *server.still)}
+    return down | {start for server in _on_it(world, gpu) for start in (*still(server, REQUESTED), *server.still)}
 
 
 def _finding(world: World, gpu: Gpu, busy: float, used: float, starts: list[int]) -> Finding:
@@ -83,7 +95,7 @@ RULE = Rule(
     name=NAME,
     title="Idle GPU",
     meaning="A GPU ran next to nothing throughout the window, and somebody holds its memory.",
-    limits=(OBSERVED, BUSY, EVER, HELD_MEMORY),
+    limits=(OBSERVED, BUSY, EVER, SERVED, HELD_MEMORY),
     needs=(GPU_BUSY,),
     judge=_judge,
     signs=_signs,

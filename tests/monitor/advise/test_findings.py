@@ -28,6 +28,7 @@ from monitor.advise.world import (
     LIMIT,
     PREEMPTED,
     PROMPT_P90,
+    PROMPTED,
     QUERIED,
     QUEUED_HIGHEST,
     REJECTED,
@@ -520,12 +521,19 @@ def test_a_gpu_that_is_used_at_times_or_free_is_not(changed: dict[Asked, Values]
     assert names(world(gpus=[hours(changed)])) == []
 
 
+def test_a_gpu_whose_server_serves_is_not_idle_however_little_that_keeps_it_busy() -> None:
+    """Of five minutes: a prefill server whose prompts are nearly all in the cache, and synthetic requests."""
+    of = {**dict.fromkeys(HEALTHY, 0.0), PROMPTED: 2_000_000.0, GENERATED: 11.0}
+    assert names(world(server({**of, FINISHED: 11.0}), gpus=[hours({GPU_BUSY: 0.0})])) == []
+    assert names(world(server({**of, FINISHED: 10.0}), gpus=[hours({GPU_BUSY: 0.0})])) == ["gpus_idle"]
+
+
 @pytest.mark.parametrize(
     ("trouble", "process_is"),
     [
         ({RUNNING_HIGHEST: 3.0}, 1.0),  # requests run: it hangs, or its gauge does
         ({QUEUED_HIGHEST: 3.0}, 1.0),
-        ({FINISHED: 60.0}, 1.0),  # all fail
+        ({FINISHED: 10.0}, 1.0),  # all fail
         ({REJECTED: 60.0}, 1.0),
         ({}, 0.0),
     ],
