@@ -15,8 +15,8 @@ from tests.monitor.gpu_data import gathered, reading, uuid
 
 
 @pytest.fixture
-def world(database: Engine, tmp_path: Path) -> World:
-    return World(database, tmp_path)
+def world(each_database: Engine, tmp_path: Path) -> World:
+    return World(each_database, tmp_path)
 
 
 def test_a_burn_is_an_alert_with_the_labels_of_the_rules(world: World) -> None:
