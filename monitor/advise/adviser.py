@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -41,7 +40,6 @@ _BY_MINUTES_SECONDS = DAY
 _NOW_SECONDS = HOUR
 _OF_REQUESTS = ("ttft", "tpot", "e2e")
 """Phases that are observed once for each request."""
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from monitor.gpus import GpuRow
 from monitor.history.database import HistoryError
 from monitor.history.life import Wanted
@@ -54,7 +52,7 @@ def changes(history: Asks, node: str, server: str, gpus: Sequence[GpuRow], now: 
     try:
         own = history.events(Wanted(_MOST, node, server))
         of_node = history.events(Wanted(_MOST, node, kinds=("state", "driver"), since=since)) if numbers else []
-    except (HistoryError, SQLAlchemyError) as cause:
+    except HistoryError as cause:
         log.warning("could not read what changed at %s: %s", server, cause)
         return Changes()
     told = [Change(event.at, in_words(event)) for event in own]

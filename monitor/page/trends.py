@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from exporters.schema import TTFT
 from monitor.history.ask import Answer
 from monitor.history.ask import Point as Window
@@ -166,7 +164,7 @@ class Trends:
         """A history that cannot be read costs the sparklines, not the page."""
         try:
             answers = self._history.ask(metric, q, until - SPAN_SECONDS, until, STEP_SECONDS, self._subject.labels)
-        except (HistoryError, SQLAlchemyError) as cause:
+        except HistoryError as cause:
             log.warning("could not read the history of %s: %s", metric, cause)
             return None
         node, name = self._subject.labels
