@@ -14,6 +14,8 @@ from tests.deploy.compose import Service, seconds
 from tests.deploy.stage import Stage
 from tests.end_to_end.processes import ROOT
 
+PAUSE_SECONDS = 60
+"""For which the machine may stand still, or have other things to do."""
 _HERE = "127.0.0.1"
 
 
@@ -42,8 +44,8 @@ class Stack:
         self._ended(name)
 
     def stop(self, name: str) -> int:
-        """The exit status; 137 where it did not end within the time that the file gives it."""
-        allowed = int(seconds(self.services[name].content["stop_grace_period"]))
+        """The exit status; 137 where it did not end within the time that the file gives it, and the machine more."""
+        allowed = int(seconds(self.services[name].content["stop_grace_period"]) + PAUSE_SECONDS)
         self._podman("stop", f"--time={allowed}", name)
         return int(self._podman("inspect", "--format={{.State.ExitCode}}", name))
 
@@ -114,7 +116,7 @@ class Stack:
         return str(ROOT / source) if source.startswith(".") else source
 
     def _wait(self, service: Service) -> None:
-        until = time.monotonic() + service.time_to_start
+        until = time.monotonic() + service.time_to_start + PAUSE_SECONDS
         while True:
             check = self.inside(service.name, *service.check, check=False)
             if check.returncode == 0:

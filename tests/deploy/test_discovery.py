@@ -34,5 +34,5 @@ def test_a_sidecar_that_the_monitor_names_is_scraped_and_comes_back_to_the_monit
         process = stack.enter_context(running([*command, "serve", "--config", "monitor.yml"], tmp_path))
         stack.enter_context(prometheus)
         product = Product(f"http://127.0.0.1:{monitor}", process)
-        rows = until(lambda: product.shows(f"localhost:{server}"), process, within=60)
+        rows = until(lambda: product.reads(f"localhost:{server}"), process)
     assert rows[f"localhost:{server}"]["running"] == 12

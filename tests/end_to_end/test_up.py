@@ -58,7 +58,14 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
 def test_two_servers_are_found_and_shown_on_the_page_and_by_the_api(found: Found) -> None:
     """Run A, 1-mid10: 12 running, 3 waiting, space for 5120 tokens. Run C: two engines of 1280 tokens each."""
     names = local(found.one), local(found.two)
-    rows = until(lambda: found.product.reads(*names), found.product.process)
+
+    def known() -> dict[str, Any]:
+        """With what is asked for beside the metrics, which may come later."""
+        read = found.product.reads(*names)
+        assert all(read[name]["version"] for name in names)
+        return read
+
+    rows = until(known, found.product.process)
     first, second = (rows[name] for name in names)
     assert [first[k] for k in ("up", "available", "framework", "version", "model")] == [
         True, True, "vllm", "0.32.0", "tiny-qwen",
