@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from itertools import accumulate
 
 from monitor.advise.prefix_caching_off import hit_ratio
 from monitor.advise.world import (
@@ -46,14 +47,19 @@ def traits(world: World) -> list[Traits]:
 
 
 def _of(model: str, servers: Sequence[Server]) -> Traits:
-    under_way = [many for server in servers for start in server.of(RUNNING) if (many := _under_way(server, start))]
+    under_way = [
+        (many, server.lengths[start])
+        for server in servers
+        for start in server.of(RUNNING)
+        if (many := _under_way(server, start))
+    ]
     return Traits(
         model=model,
         frameworks=tuple(sorted({server.framework for server in servers})),
         servers=len(servers),
         at_once=_middle(under_way),
-        prompt_tokens=_middle(point.value for s in servers for point in s.of(PROMPT_P50).values()),
-        generation_tokens=_middle(point.value for s in servers for point in s.of(GENERATION_P50).values()),
+        prompt_tokens=_middle((p.value, p.seconds) for s in servers for p in s.of(PROMPT_P50).values()),
+        generation_tokens=_middle((p.value, p.seconds) for s in servers for p in s.of(GENERATION_P50).values()),
         hit_ratio=_hit_ratio(servers),
         adapters=max((most for s in servers if (most := s.highest(ADAPTERS)) is not None), default=None),
         quantisation=", ".join(sorted({s.facts.get("quantization", "") for s in servers} - _NOT_QUANTISED)),
@@ -65,9 +71,14 @@ def _under_way(server: Server, start: int) -> float | None:
     return None if running is None or running < 1 else running + (server.live(WAITING, start) or 0.0)
 
 
-def _middle(values: Iterable[float]) -> float | None:
-    known = list(values)
-    return median(known) if known else None
+def _middle(values: Iterable[tuple[float, int]]) -> float | None:
+    """The median, each value for its seconds: steps may be of several lengths."""
+    known = sorted(values)
+    ends = list(accumulate(seconds for _, seconds in known))
+    if not known:
+        return None
+    half = ends[-1] / 2
+    return (known[bisect_left(ends, half)][0] + known[bisect_right(ends, half)][0]) / 2
 
 
 def _hit_ratio(servers: Iterable[Server]) -> float | None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from exporters.schema import FRAMEWORKS
@@ -9,7 +11,8 @@ from monitor.advise.model import Asked
 from monitor.advise.workload import Traits, traits
 from monitor.advise.world import ADAPTERS, GENERATION_P50, HIT, PROMPT_P50, QUERIED, RUNNING, WAITING
 from monitor.compare.model import Band, Cell, Comparison, Estimate, Group, Measure, Workload
-from tests.monitor.advise.hand import OFTEN_IDLE, VLLM, Values, server, world
+from monitor.history.answer import Point
+from tests.monitor.advise.hand import OFTEN_IDLE, START, VLLM, Values, server, world
 
 BUSY = Traits("m", ("vllm",), 2, 64.0, 512.0, 256.0, 0.05, 0.0)
 
@@ -62,6 +65,16 @@ def test_traits_are_told_from_the_history() -> None:
         server(facts={**VLLM, "quantization": "fp8"}), server(name="s2", facts={**VLLM, "quantization": "none"})
     )
     assert traits(both)[0].quantisation == "fp8"
+
+
+def test_of_steps_of_several_lengths_each_counts_for_its_time() -> None:
+    """Two hours with ten at once, and one of steps of five minutes with fifty."""
+    busy = server({RUNNING: 50.0, WAITING: 0.0})
+    calm = {at: Point(at, 3600, 10.0, None, None, 3600.0, 1) for at in (START - 7200, START - 3600)}
+    both = replace(busy, told={RUNNING: {**calm, **busy.of(RUNNING)}})
+    assert [of.at_once for of in traits(world(both))] == [10.0]
+    half = replace(busy, told={RUNNING: {START - 3600: calm[START - 3600], **busy.of(RUNNING)}})
+    assert [of.at_once for of in traits(world(half))] == [30.0]
 
 
 def test_requests_that_wait_are_under_way_too() -> None:
