@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -60,21 +60,29 @@ def sidecars_in(loop: asyncio.AbstractEventLoop, fleet: Fleet, interval: float) 
     ]
 
 
-def record_past(fleet: Fleet, database_url: str, until: float, interval: float) -> None:
-    """Lets the fleet live until then, and keeps what a monitor would have. Raises HistoryError."""
+def record_past(
+    fleet: Fleet, database_url: str, until: float, interval: float, wants_to_end: Callable[[], bool] = lambda: False
+) -> None:
+    """Lets the fleet live until then, and keeps what a monitor would have. Raises HistoryError.
+
+    It ends earlier, after at most one interval of the fleet's time, where `wants_to_end` says so.
+    """
     database = open_database(database_url)
     try:
         upgrade(database)
         with asyncio.Runner(loop_factory=lambda: VirtualLoop(fleet.now)) as runner:
-            runner.run(_record(fleet, Recording(Store(database), interval, fleet.now), until, interval))
+            recording = Recording(Store(database), interval, fleet.now)
+            runner.run(_record(fleet, recording, until, interval, wants_to_end))
     finally:
         database.dispose()
 
 
-async def _record(fleet: Fleet, recording: Recording, until: float, interval: float) -> None:
+async def _record(
+    fleet: Fleet, recording: Recording, until: float, interval: float, wants_to_end: Callable[[], bool]
+) -> None:
     loop = asyncio.get_running_loop()
     sidecars = sidecars_in(loop, fleet, interval)
-    while loop.time() < until:
+    while loop.time() < until and not wants_to_end():
         found = await asyncio.gather(*(sidecar.collect() for sidecar in sidecars))
         gpus = [gpu for sidecar in sidecars for gpu in sidecar.gpus()]
         recording.record((each.observation for each in chain(*found)), loop.time(), gpus)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
@@ -46,12 +45,14 @@ def simulate(config: MonitorConfig, folder: Path | None, bound: socket.socket, f
     fleet = standard(seed=_SEED, start=now - _PAST_SECONDS, kept=_KEPT_SECONDS)
     if faults is not None:
         order_from(faults, fleet, now)
+    told: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: sys.exit(0))  # until `Stop`: else the past would leave its folder behind
+        # until `Stop`: else the past would leave its folder behind. What is raised here others may keep to themselves.
+        signal.signal(number, lambda which, _: told.append(which))
     with _kept(folder) as state:
         say(f"simulating the last {_PAST_SECONDS / 60:.0f} minutes of a fleet")
-        _record(fleet, state, now)
-        asyncio.run(_run(fleet, _shown(config), state, bound))
+        _record(fleet, state, now, lambda: bool(told))
+        asyncio.run(_run(fleet, _shown(config), state, bound, lambda: bool(told)))
 
 
 @contextmanager
@@ -75,9 +76,9 @@ def order_from(file: Path, fleet: Fleet, since: float) -> None:
         raise CommandError(f"{file}: {error}", status=MISUSED) from error
 
 
-def _record(fleet: Fleet, state: Path, now: float) -> None:
+def _record(fleet: Fleet, state: Path, now: float, wants_to_end: Callable[[], bool]) -> None:
     try:
-        record_past(fleet, sqlite_url(state / "history.sqlite"), now, _PAST_INTERVAL)
+        record_past(fleet, sqlite_url(state / "history.sqlite"), now, _PAST_INTERVAL, wants_to_end)
     except HistoryError as error:
         raise CommandError(str(error)) from error
 
@@ -88,8 +89,12 @@ def _shown(config: MonitorConfig) -> MonitorConfig:
     return config.model_copy(update={**nobody_else, "slos": slos, "scrape": Scrape(interval=_INTERVAL)})
 
 
-async def _run(fleet: Fleet, config: MonitorConfig, state: Path, bound: socket.socket) -> None:
+async def _run(
+    fleet: Fleet, config: MonitorConfig, state: Path, bound: socket.socket, wants_to_end: Callable[[], bool]
+) -> None:
     stop = Stop()
+    if wants_to_end():
+        return
     async with AsyncExitStack() as stack:
         served = await stack.enter_async_context(serve_fleet(fleet, time.time))
         sidecars = Sidecars(map(Sidecar, configs(fleet, served.servers, served.gpu_pages, _INTERVAL)))

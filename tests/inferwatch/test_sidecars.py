@@ -78,6 +78,12 @@ def test_a_server_is_probed_by_the_sidecar_that_has_it_and_no_other_server_is() 
     assert with_sidecars(probed) == ["rack-a", "rack-b"]
 
 
+def test_a_past_that_nobody_waits_for_any_more_ends_with_the_next_reading(tmp_path: Path) -> None:
+    made = fleet()
+    record_past(made, sqlite_url(tmp_path / "history.sqlite"), START + 600, 60.0, lambda: made.now >= START + 180)
+    assert START + 180 <= made.now <= START + 240
+
+
 def test_a_past_is_in_the_history_as_a_monitor_would_have_kept_it(tmp_path: Path) -> None:
     made, url = fleet(), sqlite_url(tmp_path / "history.sqlite")
     record_past(made, url, START + 600, 60.0)
