@@ -19,7 +19,7 @@ PORTS = (8000, 8001, 8002, 8080, 23333, 30000)
 """vLLM and TensorRT-LLM; a second and third one, and Triton's metrics; common choices; LMDeploy; SGLang."""
 HOSTS = ("127.0.0.1", "[::1]")
 """This host."""
-TIMEOUT_SECONDS = 1.0
+TIMEOUT_SECONDS = 3.0
 
 _MAX_MODEL_LIST_BYTES = 1 << 16
 _NOTHING = "connection_refused"
