@@ -153,7 +153,7 @@ def test_it_is_read_without_a_script(browser: Browser, worlds: dict[str, str]) -
     text = plain.locator("main").inner_text()
     assert "raise --gpu-memory-utilization" in text
     assert "At least 10 requests/s" in text
-    why = plain.locator("details", has_text="So SGLang")
+    why = plain.locator("details", has_text="SGLang, by the reference figures alone")
     expect(why.first.locator("li").first).to_be_hidden()
     why.first.locator("summary").click()
     expect(why.first.locator("li").first).to_be_visible()
