@@ -10,7 +10,6 @@ from alerts.burn import MINUTE, SLICE, BurnWindow, Severity, duration
 from alerts.rules.model import Alert, runbook
 from alerts.rules.scope import EACH_MINUTE, RECENT, Scope
 from alerts.rules.windows import held, outage_over
-from exporters.exposition import format_bound
 
 NAMES: dict[Severity, str] = {"page": "SloBurnPage", "ticket": "SloBurnTicket"}
 
@@ -61,22 +60,31 @@ def _least(scope: Scope, window: BurnWindow) -> Decimal:
 def _texts(scope: Scope, severity: Severity, windows: list[BurnWindow]) -> dict[str, str]:
     slo = scope.slo
     who = " ".join(f"{label}={{{{ $labels.{label} }}}}" for label in slo.groups)
+    over = " or else ".join(duration(w.long) for w in windows)
     rates = " or ".join(f"{w.factor}x over {duration(w.long)} and {duration(w.short)}" for w in windows)
     return {
         "summary": f"SLO {slo.name} ({who}) burns its error budget",
         "description": (
-            f"{{{{ $value | humanizePercentage }}}} {_what(scope, severity)}; the objective is "
-            f"{promql.number(slo.objective * 100)} % over {slo.days} days. It burns at least {rates}."
+            f"Over {over}: {{{{ $value | humanizePercentage }}}} {_what(scope, severity)}. "
+            f"At most {promql.number(slo.budget * 100)} % may, over {slo.days} days. It burns at least {rates}."
         ),
     }
+
+
+_SLOWER = {
+    "ttft": "of requests {sure} took longer than {seconds} s to their first token",
+    "e2e": "of requests {sure} took longer than {seconds} s",
+    "itl": "of gaps between tokens {sure} were longer than {seconds} s",
+    "tpot": "of requests {sure} took longer than {seconds} s per output token",
+}
+"""By phase."""
 
 
 def _what(scope: Scope, severity: Severity) -> str:
     latency, slices = scope.slo.indicator.latency, scope.slo.indicator.slices
     if latency:
-        what = "inter-token gaps" if latency.phase == "itl" else "requests"
-        sure = "certainly" if severity == "page" else "by estimate"
-        return f"of {what} are {sure} slower than {format_bound(latency.below)} s ({latency.phase})"
+        sure, seconds = "certainly" if severity == "page" else "by estimate", promql.number(latency.below)
+        return _SLOWER[latency.phase].format(sure=sure, seconds=seconds)
     if slices:
         return f"of minutes had {slices.metric} not {slices.condition.replace('_', ' ')} {promql.number(slices.value)}"
     return "of requests failed or were rejected, minutes without any server up included"
