@@ -6,6 +6,7 @@ label that not every alert has, with a space before it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,6 +77,8 @@ class Sentence:
 
 def _duration(seconds: float) -> str:
     """From a millisecond on."""
+    if not math.isfinite(seconds):
+        return f"{seconds:g}"
     if seconds < 60:
         return f"{seconds:.4g}s" if seconds >= 1 else f"{seconds * 1000:.4g}ms"
     minutes, rest = divmod(int(seconds), 60)

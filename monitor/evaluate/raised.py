@@ -38,12 +38,18 @@ def of_condition(
     before = known.get(of)
     goes_on = before is not None and firing.start <= before.since
     since = before.since if before and goes_on else max(float(firing.start), earliest)
-    texts = condition.told(dict(firing.labels), firing.value, servers)
-    if before and math.isnan(firing.value):
-        texts = dict(before.annotations)
-    elif before and SERVERS in before.annotations and not servers:
-        texts[SERVERS] = before.annotations[SERVERS]
+    texts = _texts(condition, firing, before.annotations if before else {}, servers)
     return Raised(of, since, max(since, firing.seen), texts, firing.end)
+
+
+def _texts(
+    condition: Condition, firing: Firing, before: Mapping[str, str], servers: Collection[str]
+) -> Mapping[str, str]:
+    """As `before` where no value is known, as after a restart, and with its servers where nothing tells of them."""
+    if before and math.isnan(firing.value):
+        return before
+    texts = condition.told(dict(firing.labels), firing.value, servers)
+    return texts if servers or SERVERS not in before else {**texts, SERVERS: before[SERVERS]}
 
 
 def without_name(of: Labels) -> Labels:

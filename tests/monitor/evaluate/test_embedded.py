@@ -63,6 +63,17 @@ def test_an_alert_goes_on_through_a_restart_and_ends_at_its_first_judgement_with
     assert (after.starts_at, after.ends_at is None) == (before.starts_at, False)
 
 
+def test_an_alert_that_tells_a_time_keeps_it_through_a_restart_after_which_it_holds_no_more(world: World) -> None:
+    world.known.behind = 400.0
+    world.serve(8)
+    assert [a.ends_at for a in world.alerts("HistoryLagging")] == [None]
+    world.start()
+    world.known.behind = 0.0
+    world.serve(1)
+    (told,) = world.alerts("HistoryLagging")
+    assert told.annotations["summary"] == "The history of n1 lies 6m 40s behind"
+
+
 def test_what_alertmanager_tells_of_an_alert_is_of_the_same_row(world: World) -> None:
     """It keeps milliseconds of the start: what begins with the process begins on a whole second."""
     world.now = START + 30.8754321
