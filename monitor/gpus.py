@@ -158,10 +158,10 @@ class GpuFleet:
             return [gpu.row(self._silent(gpu.latest.at, now)) for _, gpu in gpus]
 
     def last_servers(self, node: str, uuid: str) -> set[str]:
-        """Those that were seen last on a GPU or on its instances."""
+        """Those that were seen last on a GPU or on its instances; none where the GPU is not known."""
         with self._lock:
             gpus = [gpu for (of, _), gpu in self._gpus.items() if of == node]
-        return {name for gpu in gpus if uuid in (gpu.latest.uuid, gpu.latest.parent) for name in gpu.servers}
+        return {name for gpu in gpus if uuid and uuid in (gpu.latest.uuid, gpu.latest.parent) for name in gpu.servers}
 
     def hosts(self, now: float) -> list[GpuHost]:
         """Those whose GPUs are read, or should be."""

@@ -85,6 +85,7 @@ def test_the_servers_of_a_lost_gpu_are_those_that_were_on_it_last(fleet: GpuFlee
     assert [(row.servers, row.last_servers) for row in fleet.rows(NOW)] == [([], ["chat"]), ([], [])]
     assert fleet.last_servers("gpu-07", uuid("0")) == {"chat"}
     assert fleet.last_servers("gpu-07", uuid("1")) == fleet.last_servers("gpu-08", uuid("0")) == set()
+    assert fleet.last_servers("gpu-07", "") == set(), "what is said of the host is of no GPU"
 
 
 def test_what_runs_on_instances_runs_on_their_gpu(fleet: GpuFleet) -> None:
