@@ -11,7 +11,7 @@ from exporters.table import Frontend, Json, Over, Prefer
 from exporters.terms import terms
 
 Documents = Mapping[str, object]
-"""Parsed JSON by document name; for a document whose form is STATUS, the HTTP status."""
+"""Parsed JSON by document name; for a document whose form is STATUS, what the server says of its health."""
 
 JsonValue = float | str
 

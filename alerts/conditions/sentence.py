@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from exporters.exposition import format_value
+
 Unit = Literal["number", "ratio", "seconds"]
 
 _PLACE = re.compile(r"\{(\w+)(\??)\}")
@@ -78,7 +80,7 @@ class Sentence:
 def _duration(seconds: float) -> str:
     """From a millisecond on."""
     if not math.isfinite(seconds):
-        return f"{seconds:g}"
+        return format_value(seconds)
     if seconds < 60:
         return f"{seconds:.4g}s" if seconds >= 1 else f"{seconds * 1000:.4g}ms"
     minutes, rest = divmod(int(seconds), 60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -121,6 +122,11 @@ def test_prometheus_tells_a_summary_as_we_do(name: str, tmp_path: Path) -> None:
 def test_prometheus_tells_a_duration_as_we_do(tmp_path: Path) -> None:
     values = (0.0213, 0.5, 2.345, 59.99, 60.0, 3_600.0, 12_345.6, 200_000.0)
     _told_alike(LAGGING, tmp_path, Told([({"node": f"n{i}"}, value) for i, value in enumerate(values)]))
+
+
+def test_a_time_that_is_no_number_is_told_as_prometheus_writes_it() -> None:
+    told = [LAGGING.told({"node": "n1"}, value)["summary"] for value in (math.nan, math.inf)]
+    assert told == ["The history of n1 lies NaN behind", "The history of n1 lies +Inf behind"]
 
 
 @dataclass(frozen=True)
