@@ -9,6 +9,7 @@ from threading import Lock
 
 from pydantic import BaseModel
 
+from alerts.conditions.hit import REMEMBERED_SECONDS
 from exporters.gpu.gathered import Gathered
 from exporters.gpu.observation import GpuObservation
 from exporters.observation import Series
@@ -44,7 +45,7 @@ class GpuRow(BaseModel, frozen=True):
     servers: list[str] = []
     """Names of the servers of this node that run on it."""
     last_servers: list[str] = []
-    """Those that were seen on it last: one that is lost shows no process."""
+    """Those that were seen on it last, within a day before it was lost: then it shows no process."""
     utilization: float | None = None
     """Share of time in which any kernel ran: not idle, never how full."""
     sm_active: float | None = None
@@ -83,13 +84,18 @@ class _Gpu:
     facts: dict[str, str] = field(default_factory=dict)
     servers: tuple[str, ...] = ()
     """The last that were seen on it."""
+    served: float = 0.0
+    """When they were."""
     throttled: dict[str, float] | None = None
     counted: tuple[float, dict[Series, float]] = (0.0, {})
     """When throttled seconds were read last, and how many."""
 
     def take(self, observation: GpuObservation) -> None:
         self.latest, self.throttled = observation, None
-        self.servers = observation.servers or self.servers
+        if observation.servers:
+            self.servers, self.served = observation.servers, observation.at
+        elif observation.up and observation.at - self.served > REMEMBERED_SECONDS:
+            self.servers = ()
         self.facts.update({name: text for name, text in observation.info.items() if name in _FACTS})
         if observation.up:
             self.last_seen = observation.at

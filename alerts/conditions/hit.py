@@ -11,7 +11,9 @@ SERVERS = "servers"
 """An annotation of its own: it comes by a query, and where that fails the others are still told. No label, since an
 alert whose labels change is another one."""
 _NOT_KNOWN = "not known"
-_WITHIN = (5 * MINUTE, HOUR, 6 * HOUR, DAY)
+REMEMBERED_SECONDS = DAY
+"""Who was on it longer ago says nothing of who is hit."""
+_WITHIN = (5 * MINUTE, HOUR, 6 * HOUR, REMEMBERED_SECONDS)
 """The first of these in which any was seen: a day costs hardly more than a moment, which subqueries would not."""
 
 

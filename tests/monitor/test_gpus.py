@@ -1,5 +1,6 @@
 import pytest
 
+from alerts.burn import DAY
 from exporters.findings import finding
 from monitor.gpus import GpuFleet, GpuRow
 from tests.monitor.gpu_data import (
@@ -86,6 +87,15 @@ def test_the_servers_of_a_lost_gpu_are_those_that_were_on_it_last(fleet: GpuFlee
     assert fleet.last_servers("gpu-07", uuid("0")) == {"chat"}
     assert fleet.last_servers("gpu-07", uuid("1")) == fleet.last_servers("gpu-08", uuid("0")) == set()
     assert fleet.last_servers("gpu-07", "") == set(), "what is said of the host is of no GPU"
+
+
+def test_who_was_on_a_gpu_more_than_a_day_before_it_was_lost_is_not_hit(fleet: GpuFleet) -> None:
+    fleet.update("gpu-07", gathered(NOW, reading("0"), reading("1"), on={"0": "chat"}))
+    fleet.update("gpu-07", gathered(NOW + DAY, reading("0"), reading("1"), on={"1": "code"}))
+    assert fleet.last_servers("gpu-07", uuid("0")) == {"chat"}
+    fleet.update("gpu-07", gathered(NOW + DAY + 30, reading("0"), reading("1")))
+    fleet.update("gpu-07", gathered(NOW + DAY + 60, lost("0"), lost("1")))
+    assert [fleet.last_servers("gpu-07", uuid(of)) for of in "01"] == [set(), {"code"}]
 
 
 def test_what_runs_on_instances_runs_on_their_gpu(fleet: GpuFleet) -> None:
