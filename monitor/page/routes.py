@@ -238,17 +238,20 @@ def router(
         html, status = page.server_html("server_part.html", path)
         return html_answer(html, accept, status)
 
+    _serve_files(routes, page.assets)
+    return routes
+
+
+def _serve_files(routes: APIRouter, known: dict[str, assets.Asset]) -> None:
     @routes.get("/static/{name}")
     def static(name: str, v: str = "", if_none_match: IfNoneMatch = "") -> Response:
-        return _static(page.assets.get(name), v, if_none_match)
+        return _static(known.get(name), v, if_none_match)
 
     @routes.get("/favicon.svg")
     @routes.get("/favicon.ico")
     def icon(if_none_match: IfNoneMatch = "") -> Response:
         """Of answers that are no page of ours."""
-        return _static(page.assets["icon.svg"], "", if_none_match)
-
-    return routes
+        return _static(known["icon.svg"], "", if_none_match)
 
 
 def html_answer(text: str, accept_encoding: str, status: int = 200) -> Response:
