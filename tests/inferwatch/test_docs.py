@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import typer
 import yaml
+from markdown_it import MarkdownIt
 
 from exporters.config import SECTIONS, Config
 from exporters.loader import load
@@ -34,6 +37,26 @@ def section(name: str) -> str:
 
 def yaml_blocks(path: Path) -> list[str]:
     return re.findall(r"```yaml\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def rows_without_a_header(text: str) -> list[str]:
+    """Lines of prose that begin as rows do."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    prose = (token.content for token in tokens if token.type == "inline" and token.level == 1)
+    return [line for content in prose for line in content.splitlines() if line.startswith("|")]
+
+
+def repeated_headings(text: str) -> list[str]:
+    """Those that stand twice under the same heading."""
+    tokens = MarkdownIt("commonmark").parse(text)
+    above: list[tuple[int, str]] = []
+    found: Counter[tuple[tuple[int, str], ...]] = Counter()
+    for token, after in pairwise(tokens):
+        if token.type == "heading_open":
+            rank = int(token.tag[1:])
+            above = [*(each for each in above if each[0] < rank), (rank, after.content)]
+            found[tuple(above)] += 1
+    return [path[-1][1] for path, count in found.items() if count > 1]
 
 
 def test_the_readme_lists_the_frontends_that_there_are() -> None:
@@ -101,3 +124,32 @@ def test_every_example_of_a_configuration_is_accepted_as_it_stands(name: str, tm
         file.write_text(block, encoding="utf-8")
         load(file, Config)
         load(file, MonitorConfig)
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_row_of_a_table_belongs_to_a_header_and_every_heading_stands_once(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert rows_without_a_header(text) == []
+    assert repeated_headings(text) == []
+
+
+BROKEN = """## `servers`
+
+| key | meaning |
+| --- | --- |
+| `url` | address |
+
+## `compare`
+
+```yaml
+| no: row |
+```
+| `labels` | of your own |
+
+## `compare`
+"""
+
+
+def test_a_section_that_tears_a_table_apart_and_stands_twice_is_found() -> None:
+    assert rows_without_a_header(BROKEN) == ["| `labels` | of your own |"]
+    assert repeated_headings(BROKEN) == ["`compare`"]
