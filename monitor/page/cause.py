@@ -6,16 +6,19 @@ from collections.abc import Collection, Iterable, Sequence
 
 from alerts.alertmanager import INHIBITIONS
 from alerts.conditions.gpus import LOST
+from alerts.conditions.servers import DOWN
 from monitor.fleet import ServerRow
 from monitor.gpus import GpuRow
 
 HELD = frozenset(name for each in INHIBITIONS if each.cause == LOST.name for name in each.held)
+_OF_UP = HELD - {DOWN.name}
+"""Those that may be true of a server that answers."""
 
 
 def cause(row: ServerRow, alerts: Collection[str], gpus: Iterable[GpuRow]) -> str:
-    """Why it is down, or why one of these alerts fires for it; empty where no GPU of its node is lost, or only such as
-    other servers ran on."""
-    if row.up and not HELD & set(alerts):
+    """Why it is down or stuck; empty where no GPU of its node is lost, or only such as other servers ran on. That it is
+    down fires for a while after it is up again, which then says nothing."""
+    if row.up and not _OF_UP & set(alerts):
         return ""
     lost = [gpu for gpu in gpus if gpu.node == row.node and _is_lost(gpu)]
     if own := [gpu for gpu in lost if row.server in gpu.last_servers]:

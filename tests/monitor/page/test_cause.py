@@ -44,6 +44,8 @@ def gpu(
         (DOWN, [], [gpu("3", "chat", silent=True)], ""),
         (DOWN, [], [], ""),
         (UP, [], [gpu("3", "chat")], ""),
+        (UP, ["ServerDown"], [gpu("3", "chat")], ""),
+        (UP, ["ServerDown"], [gpu("3")], ""),
         (UP, ["KvCacheSaturated"], [gpu("3", "chat")], ""),
     ],
 )  # fmt: skip
