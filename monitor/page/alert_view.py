@@ -46,6 +46,11 @@ class Line:
     held_by: str = ""
     """The name of an alert that fires, and for which nobody is told of this one."""
 
+    @property
+    def is_held(self) -> bool:
+        """Who was told of it before has it on the list all the same."""
+        return bool(self.held_by) and not self.delivered
+
 
 @dataclass(frozen=True, slots=True)
 class Firing:

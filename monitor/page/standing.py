@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -25,9 +25,17 @@ Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Fires:
+    """All of one name. What is not held back is somebody's to act on, and is shown before what is."""
+
     alert: Firing
     where: dict[str, str]
-    """Of the first of this name."""
+    """Of one of them."""
+    lasted: str
+    """Of the one that has fired longest."""
+    held: tuple[tuple[str, int], ...]
+    """What holds them back, and how many."""
+    untold: int
+    """How many nobody was told of, though nothing holds them back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,7 @@ class Standing:
 def standing(alerts: AlertView, told: Told) -> Standing:
     troubled = _troubled(told)
     return Standing(
-        firing=tuple(Fires(alert, _where(alert.lines[0].labels)) for alert in alerts.loud[:_MOST]),
+        firing=tuple(map(_fires, alerts.loud[:_MOST])),
         more_firing=len(alerts.loud[_MOST:]),
         troubled=tuple(Troubled(status.slo.name, card(status)) for status in troubled[:_MOST]),
         more_troubled=len(troubled[_MOST:]),
@@ -69,6 +77,14 @@ def standing(alerts: AlertView, told: Told) -> Standing:
         unknown=sum(status.state is State.UNKNOWN for status in told.statuses),
         is_watched=alerts.is_watched,
     )
+
+
+def _fires(alert: Firing) -> Fires:
+    first = min(alert.lines, key=lambda line: line.is_held)
+    oldest = min(alert.lines, key=lambda line: line.starts_at)
+    held = Counter(line.held_by for line in alert.lines if line.is_held)
+    untold = sum(line.delivered is False and not line.is_held for line in alert.lines)
+    return Fires(alert, _where(first.labels), oldest.lasted, tuple(sorted(held.items())), untold)
 
 
 def _at_servers(firing: Iterable[Firing]) -> Mapping[Place, tuple[Firing, ...]]:

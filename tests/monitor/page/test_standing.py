@@ -12,12 +12,15 @@ import pytest
 from sqlalchemy import Engine
 
 from alerts.budget import State
+from exporters.observation import labels
+from monitor.alert_history.firings import Firing
 from monitor.alert_history.history import AlertHistory
 from monitor.alert_history.store import AlertStore
 from monitor.app import create_app
 from monitor.config import AlertmanagerSection
 from monitor.fleet import Fleet
 from monitor.history.ask import History
+from monitor.history.upsert import Progress
 from tests.monitor.alert_history.told import alert, notification
 from tests.monitor.evaluate.minutes import START
 from tests.monitor.evaluate.worlds import World
@@ -63,10 +66,37 @@ async def test_alerts_of_one_name_are_one_line_that_leads_to_them(world: World, 
     world.serve(2)
     of = [alert(world.now - 60, labels={"alertname": "A/B", "severity": "page", "server": s}) for s in ("a", "b")]
     AlertStore(world.database).tell(notification(*of), world.now)
-    assert (await told(client))[0] == "page A/B × 2 server=a for 60 s"
+    assert (await told(client))[0] == "page A/B × 2 server=a for up to 60 s"
     [href] = re.findall(r'href="/alerts#(alert-A[^"]*)"', (await client.get("/")).text)
     assert 'id="alert-A/B"' in (await client.get("/alerts")).text
     assert href == "alert-A/B"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ("nn", "server=s1 node=n for up to 3 min; 2 of 2 held back while GpuLost fires"),
+        ("nnm", "server=s2 node=m for up to 3 min; 2 of 3 held back while GpuLost fires"),
+        ("mnm", "server=s2 node=m for up to 3 min; 1 of 3 held back while GpuLost fires"),
+        ("n", "server=s0 node=n for 3 min; held back while GpuLost fires"),
+        ("mm", "server=s1 node=m for up to 3 min"),
+    ],
+)
+async def test_a_group_of_which_a_part_is_held_back_says_how_many_and_shows_one_that_is_not(
+    world: World, client: httpx.AsyncClient, nodes: str, expected: str
+) -> None:
+    """The first server's fires for three minutes, the second's for two, the third's for one."""
+    world.serve(2)
+    downs = [{"alertname": "ServerDown", "node": node, "server": f"s{n}"} for n, node in enumerate(nodes)]
+    since = [world.now - 60 * (3 - n) for n in range(len(nodes) + 1)]
+    heard = [
+        Firing(labels(of | {"severity": "page"}), since[n], since[n], world.now, world.now, None)
+        for n, of in enumerate([*downs, {"alertname": "GpuLost", "node": "n"}])
+    ]
+    AlertStore(world.database).see(heard, Progress("alerts", START, int(world.now)))
+    [line] = [line for line in await told(client) if "ServerDown" in line]
+    many = f" × {len(nodes)}" if len(nodes) > 1 else ""
+    assert line == f"page ServerDown{many} {expected}"
 
 
 async def test_labels_that_say_where_it_is_come_first(world: World, client: httpx.AsyncClient) -> None:
