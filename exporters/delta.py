@@ -37,7 +37,8 @@ class Increase:
     values: dict[Series, float] = field(default_factory=dict)
     histograms: dict[Series, Histogram] = field(default_factory=dict)
     restarted: bool = False
-    resets: int = 0
+    fallen: frozenset[str] = frozenset()
+    """Metrics of which a series fell."""
     seconds: float | None = None
     """Time since the reading before; None for the first."""
 
@@ -78,9 +79,9 @@ class Deltas:
         born_inside = start_time is not None and window_start is not None and start_time >= window_start
         self._knows_zero |= restarted or born_inside
         how = _How(restarted, from_zero=self._knows_zero and proves_absence)
-        added, resets = _increases(values, self._values, _difference, how)
+        added, fallen = _increases(values, self._values, _difference, how)
         added_histograms, more = _increases(histograms, self._histograms, subtract, how)
-        resets += more
+        fallen |= more
         if restarted:
             self._values, self._histograms = {}, {}
         self._knows_zero |= proves_absence
@@ -89,7 +90,7 @@ class Deltas:
         self._start = self._start if start_time is None else start_time
         self._values.update(values)
         self._histograms.update(histograms)
-        return Increase(added, added_histograms, restarted or resets > 0, resets, seconds)
+        return Increase(added, added_histograms, restarted or bool(fallen), fallen, seconds)
 
 
 class _How(NamedTuple):
@@ -100,10 +101,10 @@ class _How(NamedTuple):
 
 def _increases(
     now: Mapping[Series, T], before: Mapping[Series, T], difference: Callable[[T, T], T | None], how: _How
-) -> tuple[dict[Series, T], int]:
-    """What was added by series, and how many of them were reset."""
+) -> tuple[dict[Series, T], frozenset[str]]:
+    """What was added by series, and the metrics of those that fell."""
     added: dict[Series, T] = {}
-    resets = 0
+    fallen: set[str] = set()
     for series, value in now.items():
         known = before.get(series)
         if known is None:
@@ -111,9 +112,10 @@ def _increases(
                 added[series] = value
             continue
         step = None if how.restarted else difference(value, known)
-        resets += step is None
+        if step is None and not how.restarted:
+            fallen.add(series.metric)
         added[series] = value if step is None else step
-    return added, resets
+    return added, frozenset(fallen)
 
 
 def _difference(later: float, earlier: float) -> float | None:

@@ -21,6 +21,7 @@ from exporters.delta import Deltas, Increase, is_another_process
 from exporters.histogram import Histogram, add_up
 from exporters.observation import Labels, Observation, Series
 from exporters.schema import PHASE_OF_METRIC, SERVER_INFO_LABELS
+from exporters.tables import FRONTENDS
 from monitor.history.columns import ENGINE_COLUMNS, TARGET_COLUMNS, GaugeColumns
 from monitor.readings import counters, engines, facts, identity, of_metric, own_labels, target
 
@@ -31,6 +32,8 @@ LOOKBACK_SECONDS = 300.0
 FLAGS = tuple(name for name in SERVER_INFO_LABELS if name not in ("version", "frontend", "wire_model"))
 _EVENTS = ("version", "model", "wire_model", "state", *FLAGS)
 """Facts whose changes are events."""
+_RECORDS = tuple(f"{d.name}: " for f in FRONTENDS.values() for d in f.documents if d.destructive)
+"""How a field's source begins that the sidecar adds up itself, from zero on when it starts."""
 
 Key = tuple[str, str]
 """Metric and the value of its own label, "" where it has none."""
@@ -171,8 +174,16 @@ def advance(state: State, observation: Observation, max_step: float, *, counted:
     if not observation.is_complete:
         return Step(finished)
     restarts = _read_counters(state, window, observation) if counted else ()
-    now = facts(observation) if observation.available else {}
+    now = _told(observation) if observation.available else {}
     return Step(finished, (*restarts, *changes(state, target(observation), observation.at, now, _EVENTS)))
+
+
+def _told(observation: Observation) -> dict[str, str]:
+    """A state that is unknown, of one engine or all, is not told: its document may come later than the page."""
+    found = facts(observation)
+    if "unknown" in found.get("state", "").split(", "):
+        del found["state"]
+    return found
 
 
 def read_of(observation: Observation) -> frozenset[Labels]:
@@ -239,7 +250,13 @@ def _read_counters(state: State, window: Window, observation: Observation) -> tu
     increase, state.base = increase_since(before, observation, window.start)
     _add_increase(window, increase, observation)
     other = before is not None and is_another_process(before.start_time, observation.start_time)
-    return (Event(target(observation), observation.at, "restart"),) if increase.restarted or other else ()
+    fell = increase.fallen.difference(_added_up(observation))
+    return (Event(target(observation), observation.at, "restart"),) if other or fell else ()
+
+
+def _added_up(observation: Observation) -> Iterable[str]:
+    """Metrics that fall when the sidecar is started anew, and not when the server is."""
+    return (status.field for status in observation.fields if status.source.startswith(_RECORDS))
 
 
 def changes(state: State, of: Labels, at: float, now: Mapping[str, str], kinds: Iterable[str]) -> tuple[Event, ...]:

@@ -5,7 +5,7 @@ import pytest
 
 from exporters.findings import finding
 from exporters.histogram import Histogram
-from exporters.observation import Observation
+from exporters.observation import FieldStatus, Observation
 from exporters.schema import TTFT
 from monitor.history.minutes import Event, Minute, State, Window, advance, window_of
 from tests.monitor.observations import ENGINE_0, TARGET, empty_page, in_part, observation, series
@@ -285,6 +285,32 @@ def test_changes_of_version_model_and_state_are_events_also_across_an_outage() -
         (20, "state", "awake", "sleeping"),
         (50, "version", "0.32.0", "0.33.0"),
     ]
+
+
+def test_a_state_that_is_not_known_for_once_did_not_change() -> None:
+    """Its document comes later than the page after a start of the sidecar."""
+
+    def reading(at: float, *states: str) -> Observation:
+        return observation(at, {series("llm_server_state", engine=str(n), state=s): 1 for n, s in enumerate(states)})
+
+    found = events_of(
+        [reading(5, "unknown"), reading(20, "awake"), reading(35, "unknown"), reading(50, "awake"),
+         reading(65, "awake", "unknown"), reading(80, "sleeping", "sleeping")]
+    )  # fmt: skip
+    assert [(e.at, e.before, e.after) for e in found] == [(80, "awake", "sleeping")]
+
+
+def test_a_sum_that_the_sidecar_keeps_begins_anew_with_the_sidecar_and_no_server_was_restarted() -> None:
+    statistics = FieldStatus(TOKENS.metric, "iterations: inflightBatchingStats.numGenRequests", "approximate")
+    page = FieldStatus(FINISHED.metric, "request_success_total", "exact")
+
+    def reading(at: float, tokens: float, finished: float) -> Observation:
+        return observation(at, {TOKENS: tokens, FINISHED: finished}, fields=(statistics, page))
+
+    sidecar, server = reading(30, 3, 52), reading(45, 5, 1)
+    assert events_of([reading(15, 900, 50), sidecar, server]) == [Event(TARGET, 45, "restart")]
+    counted = engine_minutes([reading(15, 900, 50), sidecar])[0].counters
+    assert counted["llm_generation_tokens_total", ""] == 3, "what was added since the new one began"
 
 
 def test_each_flag_that_changes_is_an_event_of_its_own() -> None:
