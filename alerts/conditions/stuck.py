@@ -72,9 +72,11 @@ def _says_so() -> Expression:
 STUCK = Condition(
     name="ServerStuck",
     severity="page",
-    meaning="The server answers and makes no tokens: requests run or wait in vain, the synthetic request fails, or it "
-    "says itself that it is not healthy.",
-    summary=Sentence("{server} on {node} answers and makes no tokens, or only now and then"),
+    meaning="The server answers HTTP, but makes no tokens or fails its health check: requests run or wait in vain, the "
+    "synthetic request fails, or its health answers an error or nothing.",
+    summary=Sentence(
+        "{server} on {node} answers HTTP, but makes no tokens or fails its health check, all the time or now and then"
+    ),
     first="take it out of the load balancer and restart it; where a GPU of its node had an error, drain the node.",
     expression=_hanging().otherwise(_probed().otherwise(_says_so()).unless(_hanging(), on=TARGET)),
     after=7 * MINUTE,
