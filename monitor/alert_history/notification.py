@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal, TypeVar
@@ -12,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from exporters.loader import problems_of
-from exporters.quote import cut
+from exporters.quote import cut, quoted
 from monitor.alert_history.fingerprint import fingerprint
 from monitor.history.storable import storable
 
@@ -111,12 +112,24 @@ class Notification(_Sent):
 def parse(body: bytes) -> Notification:
     """Raises InvalidNotification."""
     try:
-        document = json.loads(body)
+        document = json.loads(body, object_pairs_hook=_object)
+    except InvalidNotification:
+        raise
     except (ValueError, RecursionError) as cause:
         raise InvalidNotification(f"the body{_place(cause)}: allowed: JSON in UTF-8") from cause
     if not isinstance(document, dict):
         raise InvalidNotification("the body: allowed: an object, as Alertmanager's webhook sends it (version 4)")
     return _checked(document, Notification)
+
+
+def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    """Of a name that is given twice nobody knows which value is meant."""
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise InvalidNotification(f"the body: {quoted(name)}: stands twice; allowed: each name once in an object")
+        found[name] = value
+    return found
 
 
 def _place(cause: Exception) -> str:

@@ -53,6 +53,7 @@ def test_what_a_later_alertmanager_adds_is_left_alone() -> None:
         (b"[" * 100_000, "the body, which is nested too deeply: allowed: JSON in UTF-8"),
         (b"[" + b"1" * 5000, "the body, which has a number of too many digits: allowed: JSON in UTF-8"),
         (b"[]", "the body: allowed: an object"),
+        (b'{"alerts": [{"labels": {"a": "1", "a": "2"}}]}', "the body: 'a': stands twice; allowed: each name once"),
         (b"{}", "version: missing: a value is required; receiver: missing"),
     ],
 )

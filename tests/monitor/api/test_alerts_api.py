@@ -141,6 +141,9 @@ async def test_a_notification_that_is_wrong_is_refused_with_what_is_wrong(client
     assert "alerts[0].startsAt: 'soon': allowed: an RFC 3339 time" in await refused(answer, 400)
     answer = await client.post("/alertmanager", content=b"{", headers={"content-type": "application/json"})
     assert "the body, line 1, column 2: allowed: JSON" in await refused(answer, 400)
+    twice = json.dumps(sent(alert()))[:-1] + ', "receiver": "other"}'
+    answer = await client.post("/alertmanager", content=twice, headers={"content-type": "application/json"})
+    assert "the body: 'receiver': stands twice" in await refused(answer, 400)
     assert await listed(client) == []
 
 
