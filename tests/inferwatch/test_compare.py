@@ -112,7 +112,7 @@ def test_a_load_test_is_forgotten_by_its_file(compared: Command) -> None:
         (None, "could not be read: No such file"),
         (b'\xef\xbb\xbf{"a":\n"\xe4"}', "line 2, byte 10: allowed: UTF-8 text"),
         (b"{", "line 1, column 2: Expecting property name enclosed in double quotes: no JSON"),
-        (b'{"a": {"b": 1, "b": 2}}', "'b': stands twice; allowed: each name once in an object"),
+        (b'{"a": {"b": 1, "b": 2}}', "'a.b': stands twice; allowed: each name once in an object"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(compared: Command, content: bytes | None, told: str) -> None:

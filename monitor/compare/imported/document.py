@@ -56,11 +56,13 @@ class Document:
         for number, each in enumerate(found):
             yield Document(each, f"{self.place}: {path}[{number}]")
 
-    def wrong(self, path: str, allowed: str) -> ForeignFile:
-        return self._wrong(path, self._at(path), allowed)
+    def wrong(self, path: str, allowed: str, meaning: str = "") -> ForeignFile:
+        """`meaning` is what the value that stands there was read as."""
+        return self._wrong(path, self._at(path), allowed, meaning)
 
-    def _wrong(self, path: str, found: object, allowed: str) -> ForeignFile:
-        return ForeignFile(f"{self.place}: {path}: {cut(repr(found))}: allowed: {allowed}")
+    def _wrong(self, path: str, found: object, allowed: str, meaning: str = "") -> ForeignFile:
+        read_as = f", which is {meaning}" if meaning else ""
+        return ForeignFile(f"{self.place}: {path}: {cut(repr(found))}{read_as}: allowed: {allowed}")
 
     def _at(self, path: str) -> object:
         found = self.value

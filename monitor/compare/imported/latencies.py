@@ -21,6 +21,10 @@ class _Percentile:
     path: str
     seconds: float
 
+    @property
+    def said(self) -> str:
+        return f"{self.seconds:g} s"
+
 
 def latencies(
     document: Document,
@@ -47,7 +51,7 @@ def _told(path: str, seconds: Callable[[str], float | None], names: Mapping[floa
 def _rise(document: Document, percentiles: Sequence[_Percentile]) -> None:
     for lower, higher in pairwise(percentiles):
         if higher.seconds < lower.seconds:
-            raise document.wrong(higher.path, f"no less than {lower.path}, which is {lower.seconds:g} s")
+            raise document.wrong(higher.path, f"no less than {lower.path}, which is {lower.said}", higher.said)
 
 
 def _within(document: Document, first: Sequence[_Percentile], whole: Sequence[_Percentile]) -> None:
@@ -55,4 +59,4 @@ def _within(document: Document, first: Sequence[_Percentile], whole: Sequence[_P
     for each in first:
         end = ends.get(each.q)
         if end is not None and each.seconds > end.seconds * _ROUNDED:
-            raise document.wrong(each.path, f"no more than {end.path}, which is {end.seconds:g} s")
+            raise document.wrong(each.path, f"no more than {end.path}, which is {end.said}", each.said)

@@ -141,39 +141,54 @@ def but(document: Any, path: str, value: float) -> Any:
 @pytest.mark.parametrize(
     ("document", "told"),
     [
-        (but(VLLM, "p99_ttft_ms", 200.0), "p99_ttft_ms: 200.0: allowed: no less than median_ttft_ms, which is 0.35 s"),
-        (but(VLLM, "p90_itl_ms", 26.0), "p99_itl_ms: 25.0: allowed: no less than p90_itl_ms, which is 0.026 s"),
-        (but(VLLM, "p99_e2el_ms", 900.0), "p99_ttft_ms: 1100.0: allowed: no more than p99_e2el_ms, which is 0.9 s"),
+        (
+            but(VLLM, "p99_ttft_ms", 200.0),
+            "p99_ttft_ms: 200.0, which is 0.2 s: allowed: no less than median_ttft_ms, which is 0.35 s",
+        ),
+        (
+            but(VLLM, "p90_itl_ms", 26.0),
+            "p99_itl_ms: 25.0, which is 0.025 s: allowed: no less than p90_itl_ms, which is 0.026 s",
+        ),
+        (
+            but(VLLM, "p99_e2el_ms", 900.0),
+            "p99_ttft_ms: 1100.0, which is 1.1 s: allowed: no more than p99_e2el_ms, which is 0.9 s",
+        ),
         (but(VLLM, "median_itl_ms", -1.0), "median_itl_ms: -1.0: allowed: a number, 0 or more"),
         (but(VLLM, "median_ttft_ms", float("nan")), "median_ttft_ms: nan: allowed: a number, 0 or more"),
         (
             but(GUIDELLM, f"{TTFT_OF_GUIDELLM}p99", 200),
-            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 200: allowed: no less than {TTFT_OF_GUIDELLM}p50, which is 0.35 s",
+            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 200, which is 0.2 s: "
+            f"allowed: no less than {TTFT_OF_GUIDELLM}p50, which is 0.35 s",
         ),
         (
             but(GUIDELLM, f"{E2E_OF_GUIDELLM}p90", 3.6),
-            f"benchmarks[1]: {E2E_OF_GUIDELLM}p99: 3.5: allowed: no less than {E2E_OF_GUIDELLM}p90, which is 3.6 s",
+            f"benchmarks[1]: {E2E_OF_GUIDELLM}p99: 3.5, which is 3.5 s: "
+            f"allowed: no less than {E2E_OF_GUIDELLM}p90, which is 3.6 s",
         ),
         (
             but(GUIDELLM, f"{TTFT_OF_GUIDELLM}p50", 2600),
-            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 1100: allowed: no less than {TTFT_OF_GUIDELLM}p50, which is 2.6 s",
+            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 1100, which is 1.1 s: "
+            f"allowed: no less than {TTFT_OF_GUIDELLM}p50, which is 2.6 s",
         ),
         (
             but(GUIDELLM, f"{TTFT_OF_GUIDELLM}p99", 3600),
-            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 3600: allowed: no more than {E2E_OF_GUIDELLM}p99, which is 3.5 s",
+            f"benchmarks[1]: {TTFT_OF_GUIDELLM}p99: 3600, which is 3.6 s: "
+            f"allowed: no more than {E2E_OF_GUIDELLM}p99, which is 3.5 s",
         ),
         (but(GUIDELLM, f"{E2E_OF_GUIDELLM}p50", -2.5), f"benchmarks[1]: {E2E_OF_GUIDELLM}p50: -2.5: allowed: a number"),
         (
             but(AIPERF, "time_to_first_token.p99", 200.0),
-            "time_to_first_token.p99: 200.0: allowed: no less than time_to_first_token.p50, which is 0.35 s",
+            "time_to_first_token.p99: 200.0, which is 0.2 s: "
+            "allowed: no less than time_to_first_token.p50, which is 0.35 s",
         ),
         (
             but(AIPERF, "request_latency.p95", 4000.0),
-            "request_latency.p99: 3500.0: allowed: no less than request_latency.p95, which is 4 s",
+            "request_latency.p99: 3500.0, which is 3.5 s: allowed: no less than request_latency.p95, which is 4 s",
         ),
         (
             but(AIPERF, "time_to_first_token.p99", 3600.0),
-            "time_to_first_token.p99: 3600.0: allowed: no more than request_latency.p99, which is 3.5 s",
+            "time_to_first_token.p99: 3600.0, which is 3.6 s: "
+            "allowed: no more than request_latency.p99, which is 3.5 s",
         ),
         (but(AIPERF, "request_latency.p50", float("inf")), "request_latency.p50: inf: allowed: a number, 0 or more"),
     ],
@@ -216,7 +231,9 @@ def test_a_moment_that_no_calendar_has_is_not_known(document: Any) -> None:
         ("[" * 100_000, "nested too deeply"),
         ("9" * 5000, "too many digits"),
         ('{"a": 1, "a": 1}', "result.json: 'a': stands twice"),
-        (f'{json.dumps(VLLM)} {{"a": [{{"b": 1, "b": 1}}]}}', "result.json: result 2: 'b': stands twice"),
+        (f'{json.dumps(VLLM)} {{"a": [{{"b": 1, "b": 1}}]}}', r"result.json: result 2: 'a\[0\].b': stands twice"),
+        ('{"a": {"c": 1, "c": 2}, "b": 0, "a": 1}', "result.json: 'a': stands twice"),
+        ('{"a": {"b": [{}, {"c": 1, "c": 1}]}}', r"result.json: 'a.b\[1\].c': stands twice"),
     ],
 )
 def test_what_is_no_json_is_refused_and_where_is_told(text: str, told: str) -> None:
