@@ -15,6 +15,8 @@ Key = tuple[str, Labels]
 
 
 _DIGITS = 9
+_LONE = 1.0
+"""Seconds for which a reading stands that none came before."""
 
 
 def key(metric: str, **own: str) -> Key:
@@ -32,11 +34,12 @@ class Minute:
     """The window (start, start + seconds]: rows of an hour or a day may stand in for minutes long past.
 
     `counters` are increases over restarts, and the first event of a series that was born counts; of a histogram they
-    are those of its `…_sum` and `…_count`. What was not observed is missing.
+    are those of its `…_sum` and `…_count`. What was not observed is missing. `covered`: how many seconds its
+    readings stand for.
     """
 
     start: int
-    samples: int = 1
+    covered: float = 60.0
     gauges: Mapping[Key, Reading] = field(default_factory=dict)
     counters: Mapping[Key, float] = field(default_factory=dict)
     seconds: int = 60
@@ -72,7 +75,7 @@ class SeriesRows:
         return total if count else None
 
     def average(self, of: Key, start: int, end: int) -> float | None:
-        """Of all readings, whatever minutes they are in."""
+        """Over the time that was read, however often: at a constant interval that is the mean of all readings."""
         total, count = self._added(of, start, end, counter=False)
         # sums from the beginning leave dust, which must not decide at a limit
         return round(total / count, _DIGITS) if count else None
@@ -99,7 +102,8 @@ def _counted(minute: Minute, of: Key) -> tuple[float, float]:
 
 def _read(minute: Minute, of: Key) -> tuple[float, float]:
     found = minute.gauges.get(of)
-    return (0.0, 0.0) if found is None else (found.average * minute.samples, float(minute.samples))
+    weight = max(minute.covered, _LONE)
+    return (0.0, 0.0) if found is None else (found.average * weight, weight)
 
 
 class MinuteRows:

@@ -1,10 +1,9 @@
-"""The rows that conditions judge: minutes of the last hours, hours before, and what servers say of themselves now."""
+"""The rows that conditions judge: minutes of the last hours, hours before, and what servers say of themselves."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -15,10 +14,9 @@ from alerts.conditions import CONDITIONS
 from alerts.conditions.condition import Condition
 from alerts.conditions.expression import Expression
 from alerts.conditions.rows import Key, Minute, MinuteRows, Reading, SeriesRows, key
-from exporters.findings import GPU_KINDS
-from exporters.observation import Labels, Observation, labels
+from exporters.observation import Labels, labels
 from exporters.schema import METRICS, Scope
-from monitor.evaluate.ourselves import target_labels
+from monitor.evaluate.facts import Facts
 from monitor.evaluate.plausible import MOST, counted, plausible
 from monitor.fleet import Fleet
 from monitor.history import tables
@@ -37,14 +35,10 @@ from monitor.history.native import bounds
 from monitor.history.planning import Span
 from monitor.history.scan import scan
 from monitor.history.tables import Tier
-from monitor.readings import identity, own_labels
-from monitor.remarks import FindingOut
 
 _BY_MINUTES = 3 * HOUR
 _AGAIN = 5 * MINUTE
 """Minutes so new are read again: some of their rows may have come late."""
-_OF_GPUS = frozenset({*GPU_KINDS, "internal_error"})
-_FACTS = ("llm_server_info", "llm_server_state")
 SCOPES = (Scope.TARGET, Scope.ENGINE, Scope.GPU)
 
 
@@ -86,16 +80,20 @@ class ConditionRows:
 
     def __init__(self, database: Engine, fleet: Fleet) -> None:
         self._database = database
-        self._fleet = fleet
+        self._facts = Facts(fleet)
         self._series: dict[int, _Kept] = {}
         self._read_until: int | None = None
         self.known_since: dict[Labels, float] = {}
         """By target: when the history has it first, as of the last reading."""
 
+    def notice(self, minute: int) -> None:
+        """What the history does not know, as that of the minute which ended last: to be called in every one."""
+        self._facts.notice(minute)
+
     def upto(self, at: int, reach: int, since: int) -> Judgeable:
         """Enough for evaluations that look back `reach` seconds from `at`, the end of a minute.
 
-        What is only known now is taken to have been so at every minute from `since` on. Raises ReadError.
+        What the history does not know is told of minutes from `since` on. Raises ReadError.
         """
         first_minute = (at - _BY_MINUTES) // HOUR * HOUR
         with reading(self._database) as connection:
@@ -108,7 +106,7 @@ class ConditionRows:
         self._forget((at - reach) // HOUR * HOUR, first_minute)
         self._read_until = at
         stored = (SeriesRows(kept.of, kept.rows.values()) for kept in self._series.values() if kept.rows)
-        rows = MinuteRows([*stored, *self._now(at, min(since, unread))])
+        rows = MinuteRows([*stored, *self._facts.rows(min(since, unread), at)])
         ends = {(row.end, row.seconds) for kept in self._series.values() for row in kept.rows.values()}
         minutes = frozenset(end for end, seconds in ends if seconds == MINUTE)
         return Judgeable(rows, minutes, frozenset(-(-end // HOUR) * HOUR for end, _ in ends))
@@ -134,45 +132,10 @@ class ConditionRows:
         known = bounds(connection)
         for scope in SCOPES:
             ids = np.array(connection.scalars(select(c.id).where(c.scope == scope.value)).all(), np.int64)
-            names = dict.fromkeys(("samples", *(n for column in _COLUMNS[scope] for n in column.names)))
+            names = dict.fromkeys(("covered_seconds", *(n for column in _COLUMNS[scope] for n in column.names)))
             rows = scan(connection, scope, spans, list(names), ids)
             for place, minute in _minutes(scope, rows, known):
                 self._series[int(ids[place])].rows[minute.start] = minute
-
-    def _now(self, at: int, since: int) -> Iterator[SeriesRows]:
-        found: defaultdict[Labels, dict[Key, Reading]] = defaultdict(dict)
-        for of, values in self._facts(at):
-            found[of] |= {k: Reading(value, value) for k, value in values.items()}
-        for of, gauges in found.items():
-            yield SeriesRows(of, [Minute(start, gauges=gauges) for start in range(since - MINUTE, at, MINUTE)])
-
-    def _facts(self, at: int) -> Iterator[tuple[Labels, Mapping[Key, float]]]:
-        for row in self._fleet.rows(at):
-            observation = self._fleet.latest(row.node, row.server)
-            if observation is not None and row.last_seen is not None:
-                yield from _of_server(observation)
-        for gpu in self._fleet.gpus.rows(at):
-            of = labels({"node": gpu.node, "uuid": gpu.uuid, "gpu": gpu.gpu})
-            yield of, _of_gpus(gpu.findings)
-            yield of, {key("gpu_server_info", server=server): 1.0 for server in gpu.servers}
-        for host in self._fleet.gpus.hosts(at):
-            yield labels({"node": host.node}), _of_gpus(host.findings)
-
-
-def _of_server(observation: Observation) -> Iterator[tuple[Labels, Mapping[Key, float]]]:
-    for series, value in observation.values.items():
-        if series.metric in _FACTS:
-            yield identity(series), {(series.metric, own_labels(series)): value}
-    of = target_labels(observation)
-    yield of, {key("inferwatch_finding", reason=f.reason): 1.0 for f in observation.findings}
-    told = (f for f in observation.fields if f.quality != "exact")
-    yield of, {key("llm_field_info", field=f.field, quality=f.quality, reason=f.reason): 1.0 for f in told}
-
-
-def _of_gpus(findings: Iterable[FindingOut]) -> Mapping[Key, float]:
-    """As the sidecar tells them; what the monitor finds itself is no finding of a GPU."""
-    told = (f for f in findings if f.reason in _OF_GPUS)
-    return {key("inferwatch_gpu_finding", reason=f.reason, severity=f.severity): 1.0 for f in told}
 
 
 def _minutes(scope: Scope, rows: Columns, known: Mapping[int, tuple[float, ...]]) -> Iterator[tuple[int, Minute]]:
@@ -187,9 +150,9 @@ def _minutes(scope: Scope, rows: Columns, known: Mapping[int, tuple[float, ...]]
         else:
             for row, more in _counted(column, rows, known):
                 counters[row] |= more
-    fixed = (rows[name].tolist() for name in ("series", "start", "samples", "length"))
-    for n, (place, start, samples, length) in enumerate(zip(*fixed, strict=True)):
-        yield place, Minute(start, int(samples), gauges[n], counters[n], length)
+    fixed = (rows[name].tolist() for name in ("series", "start", "covered_seconds", "length"))
+    for n, (place, start, covered, length) in enumerate(zip(*fixed, strict=True)):
+        yield place, Minute(start, covered, gauges[n], counters[n], length)
 
 
 def _counted(

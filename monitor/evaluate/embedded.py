@@ -68,13 +68,14 @@ class Embedded:
         The history is judged from its first minute on that ended in this process's time: what was before it is old,
         and what only this process knows is missing. Raises HistoryError; what could be judged is told all the same.
         """
+        now = int(self._clock()) // MINUTE * MINUTE
+        self._rows.notice(now)
         causes = self._resumed()
         try:
             if at is not None and at > self._started:
                 causes.judge(self._rows.upto(at, REACH, causes.needed_since(at)), at)
                 self._burning, self._judged_until = list(burning(statuses, self._firing)), at
         finally:
-            now = int(self._clock()) // MINUTE * MINUTE
             causes.judge_ourselves(self._ourselves.rows(now, self._rows.known_since), now)
             self._take(causes)
             self._write()

@@ -8,11 +8,11 @@ from exporters.observation import labels
 
 A = labels({"server": "a"})
 WAITING, TOKENS = key("llm_requests_waiting"), key("llm_generation_tokens_total")
-HOUR = Minute(0, samples=120, gauges={WAITING: Reading(6, 40)}, counters={TOKENS: 3600}, seconds=3600)
+HOUR = Minute(0, covered=3600, gauges={WAITING: Reading(6, 40)}, counters={TOKENS: 3600}, seconds=3600)
 MINUTES = [
-    Minute(3600, samples=2, gauges={WAITING: Reading(2, 3)}, counters={TOKENS: 60}),
-    Minute(3660, samples=4, gauges={WAITING: Reading(8, 9)}),
-    Minute(3780, samples=2, gauges={WAITING: Reading(1, 1)}, counters={TOKENS: 30}),
+    Minute(3600, covered=30, gauges={WAITING: Reading(2, 3)}, counters={TOKENS: 60}),
+    Minute(3660, covered=60, gauges={WAITING: Reading(8, 9)}),
+    Minute(3780, covered=30, gauges={WAITING: Reading(1, 1)}, counters={TOKENS: 30}),
 ]
 ROWS = MinuteRows([SeriesRows(A, [*MINUTES, HOUR])])
 
@@ -27,8 +27,15 @@ def test_what_is_only_partly_in_the_window_is_not_in_it() -> None:
     assert Rise("llm_generation_tokens_total", 3600).at(ROWS, 3660) == {A: 60}
 
 
-def test_a_mean_weighs_readings_and_not_minutes() -> None:
+def test_a_mean_weighs_the_time_that_was_read() -> None:
     assert Over("avg", "llm_requests_waiting", 120).at(ROWS, 3720) == {A: 6}
+
+
+def test_a_lone_reading_counts_where_it_is_the_only_one_and_hardly_beside_others() -> None:
+    lone, whole = Minute(0, covered=0, gauges={WAITING: Reading(9, 9)}), Minute(60, gauges={WAITING: Reading(3, 3)})
+    mean = Over("avg", "llm_requests_waiting", 120)
+    assert mean.at(MinuteRows([SeriesRows(A, [lone])]), 120) == {A: 9}
+    assert mean.at(MinuteRows([SeriesRows(A, [lone, whole])]), 120) == {A: pytest.approx((9 + 60 * 3) / 61)}
 
 
 def test_what_was_not_observed_is_missing_and_not_zero() -> None:

@@ -95,7 +95,7 @@ def _minutes(series: Sequence[tuple[Key, Samples]]) -> Iterable[Minute]:
         gauges = {k: Reading(sum(v) / len(v), max(v)) for k, v in read.items() if v and not _counts(k)}
         added = {k: [r for i in inside if i < len(rise) and (r := rise[i]) is not None] for k, rise in rises.items()}
         counters = {key: sum(found) for key, found in added.items() if found}
-        yield Minute(end - 60, max(map(len, read.values())), gauges, counters)
+        yield Minute(end - 60, STEP * max(map(len, read.values())), gauges, counters)
 
 
 def _counts(key: Key) -> bool:
