@@ -153,7 +153,8 @@ def _add_pages(app: FastAPI, of: _Parts, looked_for: Sequence[str], debug_path: 
         app.include_router(judged_router(judged))
     app.include_router(explorer_router(Explorer(of.history, of.artist, of.clock, pages)))
     app.include_router(compare_page_router(ComparePage(of.comparer, of.artist, of.clock, pages)))
-    app.include_router(advice_page_router(AdvicePage(of.adviser, of.clock, pages)))
+    firing = () if judged is None else (judged.firing,)
+    app.include_router(advice_page_router(AdvicePage(of.adviser, of.clock, pages, *firing)))
     app.router.default = Nowhere(app.router.default, pages)
 
 

@@ -44,13 +44,22 @@ class Answered:
 
     status: int
     advice: AdviceOut | None = None
+    firing: int = 0
     problem: str = ""
     allowed: tuple[str, ...] = ()
 
 
+def _none() -> int:
+    return 0
+
+
 class AdvicePage:
-    def __init__(self, adviser: Adviser, clock: Callable[[], float], pages: Pages) -> None:
-        self._adviser, self._clock = adviser, clock
+    """`firing` tells how many alerts fire (raises ReadError)."""
+
+    def __init__(
+        self, adviser: Adviser, clock: Callable[[], float], pages: Pages, firing: Callable[[], int] = _none
+    ) -> None:
+        self._adviser, self._clock, self._firing = adviser, clock, firing
         self._templates = environment(assets.load(), pages)
 
     def html(self, given: Parameters) -> tuple[str, int]:
@@ -76,11 +85,11 @@ class AdvicePage:
     def _answered(self, given: Parameters) -> Answered:
         try:
             told = advice_out(asked(self._adviser, _query(problems.once(given)), self._clock()))
+            return Answered(200, told, self._firing())
         except QuestionError as error:
             return Answered(400, problem=str(error), allowed=error.allowed)
         except HistoryError as error:
             return Answered(503, problem=str(error))
-        return Answered(200, told)
 
 
 def _query(wanted: Mapping[str, str]) -> AdviceQuery:

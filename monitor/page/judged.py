@@ -59,6 +59,10 @@ class Judged:
         """Raises ReadError."""
         return standing(self._alert_view(self._clock(), most_over=0), self._told())
 
+    def firing(self) -> int:
+        """How many alerts that somebody is to act on. Raises ReadError."""
+        return sum(len(alert.lines) for alert in self._alert_view(self._clock(), most_over=0).loud)
+
     def _alert_view(self, now: float, most_over: int = _MOST_OVER) -> AlertView:
         """Raises ReadError."""
         firing = [a for s in (State.FIRING, State.UNKNOWN) for a in self._find(now, s, _MOST_FIRING)]
