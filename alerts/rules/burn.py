@@ -10,6 +10,7 @@ from alerts.burn import MINUTE, SLICE, BurnWindow, Severity, duration
 from alerts.rules.model import Alert, runbook
 from alerts.rules.scope import EACH_MINUTE, RECENT, Scope
 from alerts.rules.windows import held, outage_over
+from alerts.slo.spec import Slo
 
 NAMES: dict[Severity, str] = {"page": "SloBurnPage", "ticket": "SloBurnTicket"}
 
@@ -43,18 +44,18 @@ def _burning(scope: Scope, kind: str, window: BurnWindow) -> str:
 
 
 def _enough(scope: Scope, window: BurnWindow, limit: str) -> str:
-    least = promql.number(_least(scope, window))
+    needed = promql.number(least(scope.slo, window))
     totals = [held(scope, "total", window.long)] if window.long > SLICE else []
-    enough = [promql.binary(total, ">=", least) for total in (*totals, scope.recorded("total", RECENT))]
+    enough = [promql.binary(total, ">=", needed) for total in (*totals, scope.recorded("total", RECENT))]
     out = [promql.binary(outage_over(scope, window.long), ">", limit)] if scope.slo.counts_outage else []
     return promql.first_of(*enough, *out)
 
 
-def _least(scope: Scope, window: BurnWindow) -> Decimal:
+def least(slo: Slo, window: BurnWindow) -> Decimal:
     """Requests; of minutes as many as may be bad within the whole window, so that the first ones alone say nothing."""
-    if scope.slo.indicator.slices is None:
-        return Decimal(scope.slo.minimum)
-    return window.factor * scope.slo.budget * window.long / MINUTE
+    if slo.indicator.slices is None:
+        return Decimal(slo.minimum)
+    return window.factor * slo.budget * window.long / MINUTE
 
 
 def _texts(scope: Scope, severity: Severity, windows: list[BurnWindow]) -> dict[str, str]:

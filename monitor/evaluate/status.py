@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from alerts.budget import Counts, State, bad_ratio, burn, certain_ratio, remaining, seconds_to_exhaustion, state
 from alerts.burn import DAY, MINUTE, SLICE, BurnWindow, Severity
+from alerts.rules.burn import least
 from alerts.slo.spec import Slo
 from alerts.slo.thresholds import Blur
 from monitor.evaluate.counts import Counter
@@ -123,8 +124,8 @@ def burn_of(slo: Slo, window: BurnWindow, judged: Windows, *, nobody: bool) -> B
 
 
 def _enough(slo: Slo, window: BurnWindow, judged: Windows, limit: float) -> bool:
-    least = limit * window.long / MINUTE if slo.indicator.slices else slo.minimum
-    if any(_total(slo, judged[n]) >= least for n in (window.long, SLICE)):
+    needed = float(least(slo, window))
+    if any(_total(slo, judged[n]) >= needed for n in (window.long, SLICE)):
         return True
     counts = judged[window.long]
     return counts.minutes > 0 and counts.minutes_outage / counts.minutes > limit

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from alerts.budget import State
-from alerts.burn import duration
+from alerts.burn import DAY, MINUTE, duration
+from alerts.rules.burn import least
 from alerts.slo.spec import Slo
 from monitor.evaluate.status import Burn, Status
 from monitor.evaluate.watch import Told
@@ -26,6 +28,8 @@ _WORST_FIRST = (State.EXHAUSTED, State.BURNING, State.UNKNOWN, State.OK, State.I
 _USUAL = ("role", "unified")
 """Not told here, as it is not of the fleet: prefill and decode are."""
 _TROUBLE = (State.EXHAUSTED, State.BURNING)
+_SMALL_PART = 0.1
+"""Of its window: what was observed for no longer is told by how long it was."""
 _TIMED = {
     "ttft": "first tokens",
     "itl": "gaps between tokens",
@@ -49,6 +53,8 @@ class Card:
     """Of this card alone, while the page is refreshed."""
     is_in_trouble: bool
     labels: dict[str, str]
+    whole: str
+    """What it is of where no label says it; else empty."""
     condition: Condition
     budget: str | None
     of_budget: str
@@ -118,10 +124,12 @@ def _asked(slo: Slo) -> str:
 
 def card(of: Status) -> Card:
     budget, of_budget = _budget(of)
+    labels = {name: value for name, value in of.labels.items() if value and (name, value) != _USUAL}
     return Card(
         key="/".join((of.slo.name, *of.group)),
         is_in_trouble=of.state in _TROUBLE,
-        labels={name: value for name, value in of.labels.items() if value and (name, value) != _USUAL},
+        labels=labels,
+        whole="" if labels else _whole(of.slo),
         condition=CONDITIONS[of.state],
         budget=budget,
         of_budget=of_budget,
@@ -131,6 +139,11 @@ def card(of: Status) -> Card:
         notes=tuple(_notes(of)),
         blurs=tuple(blur.text for blur in of.blurs),
     )
+
+
+def _whole(slo: Slo) -> str:
+    unknown = [name for name in slo.groups if name != _USUAL[0]]
+    return f"{' and '.join(unknown)} not known" if unknown else "all"
 
 
 def _budget(of: Status) -> tuple[str | None, str]:
@@ -177,10 +190,28 @@ def _notes(of: Status) -> Iterable[str]:
     yield f"{quantities.count(counts.bad)} of {quantities.count(counts.good + counts.bad)} {unit} bad"
     if counts.unknown >= 1:
         yield f"{quantities.count(counts.unknown)} {unit} cannot be judged"
-    for minutes, told in (
-        (counts.minutes_outage, "with no server up"),
-        (counts.minutes_unknown, "not observed"),
-        (counts.minutes_excluded, "of maintenance left out"),
-    ):
-        if minutes >= 1:
-            yield f"{quantities.duration(minutes * 60)} {told}"
+    if counts.minutes_outage >= 1:
+        yield f"{quantities.duration(counts.minutes_outage * MINUTE)} with no server up"
+    if counts.minutes_unknown >= 1:
+        yield _observed(of)
+    if counts.minutes_excluded >= 1:
+        yield f"{quantities.duration(counts.minutes_excluded * MINUTE)} of maintenance left out"
+    if of.state is State.EXHAUSTED and of.burns and not any(burn.holds for burn in of.burns):
+        yield _why_silent(of)
+
+
+def _observed(of: Status) -> str:
+    unknown = of.counts.minutes_unknown
+    seen = of.counts.minutes - unknown
+    if seen > _SMALL_PART * of.counts.minutes:
+        return f"{quantities.duration(unknown * MINUTE)} not observed"
+    return f"observed for {quantities.duration(seen * MINUTE)} of {quantities.duration(of.slo.days * DAY)}"
+
+
+def _why_silent(of: Status) -> str:
+    """Of one that burns over both windows and does not hold there is too little to say so."""
+    short_of = [burn.window for burn in of.burns if burn.lasting > float(burn.window.factor)]
+    if not short_of:
+        return "no alert fires: over none of their windows does it burn fast enough now"
+    needed = " or ".join(f"{math.ceil(least(of.slo, w))} in {quantities.duration(w.long)}" for w in short_of)
+    return f"no alert fires: too few {_unit(of.slo)} for one yet, which needs {needed}"

@@ -60,7 +60,7 @@ async def test_a_card_tells_state_budget_and_burn(world: World, client: httpx.As
     assert "available 99 % of requests end well, over 30 days" in text
     assert "ok model=m 50 % of the budget left" in text
     assert "page 1h / 5m 0.5 / 0.5 14.4" in text
-    assert "10 of 2,000 requests bad · 30 d not observed" in text
+    assert "10 of 2,000 requests bad · observed for 20 min of 30 d" in text
 
 
 async def test_alerts_that_fire_have_their_runbook_and_those_that_are_over_a_row(

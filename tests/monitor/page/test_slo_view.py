@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from alerts.budget import Counts, State
 from alerts.slo.spec import Slo
 from monitor.evaluate.status import Burn, Status
+from monitor.evaluate.status import status as judged
 from monitor.evaluate.watch import Told
 from monitor.page.slo_view import Card, objectives, summary
 from tests.monitor.evaluate.minutes import available, kv_below, latency
 
 AVAILABLE = available()
+MINUTES_30D = 30 * 1440
 
 
 def status(
@@ -92,3 +96,53 @@ def test_groups_are_counted_by_state_with_the_worst_first() -> None:
         ("exhausted", 1), ("burning", 1), ("ok", 2), ("idle", 1),
     ]  # fmt: skip
     assert found.in_trouble == 2
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (19, "observed for 19 min of 30 d"),
+        (MINUTES_30D // 10, "observed for 3 d of 30 d"),
+        (MINUTES_30D // 10 + 60, "26 d 23 h not observed"),
+        (MINUTES_30D - 60, "1 h not observed"),
+        (MINUTES_30D, None),
+    ],
+)
+def test_a_window_of_which_little_was_observed_says_how_much(seen: int, told: str | None) -> None:
+    counts = Counts(good=100, minutes=MINUTES_30D, minutes_unknown=MINUTES_30D - seen)
+    assert card(replace(status(), counts=counts)).notes[1:] == (() if told is None else (told,))
+
+
+def test_a_young_history_that_is_exhausted_says_how_much_an_alert_needs() -> None:
+    """9 bad of 19 minutes. Of minutes an alert needs as many as may be bad: 14.4 % of an hour are 8.64, but none is
+    bad within the last five; 6 % of 6 h are 21.6, 3 % of a day are 43.2, 1 % of 3 days are 43.2."""
+    slo = kv_below(0.95)
+    whole = Counts(good=10, bad=9, certainly_bad=9, minutes=MINUTES_30D, minutes_unknown=MINUTES_30D - 19)
+    over = dict.fromkeys((1800, 7200, 21600), whole) | {300: Counts(good=5), 60: Counts(good=1)}
+    lengths = (3600, 21600, 86400, 259200, 30 * 86400)
+    found = judged(slo, ("m", "unified"), dict.fromkeys(lengths, whole) | over, 0)
+    assert found.state is State.EXHAUSTED
+    assert card(found).notes == (
+        "9 of 19 minutes bad",
+        "observed for 19 min of 30 d",
+        "no alert fires: too few minutes for one yet, which needs 22 in 6 h or 44 in 24 h or 44 in 3 d",
+    )
+
+
+def test_one_that_is_exhausted_and_burns_no_more_says_so() -> None:
+    calm = Burn(AVAILABLE.burn_windows()[0][0], 20.0, 0.0, 0.2, holds=False)
+    found = card(status(State.EXHAUSTED, -0.5, None, calm)).notes[-1]
+    assert found == "no alert fires: over none of their windows does it burn fast enough now"
+    for silent in (
+        status(State.EXHAUSTED, -0.5, None, replace(calm, holds=True)),
+        status(State.EXHAUSTED, -0.5),
+        status(State.OK, 0.5, None, calm),
+    ):
+        assert "no alert" not in card(silent).notes[-1]
+
+
+def test_a_group_without_a_label_is_all_or_one_whose_label_is_not_known() -> None:
+    assert card(status()).whole == ""
+    assert card(replace(status(), group=("", "unified"))).whole == "model not known"
+    everything = available(group_by=())
+    assert card(replace(status(of=everything), group=("unified",))).whole == "all"
