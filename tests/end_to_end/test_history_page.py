@@ -117,6 +117,21 @@ def test_the_page_is_as_wide_as_the_window_and_no_wider(page: Page, url: str, wi
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_on_a_phone_a_chart_begins_at_its_newest_end_and_all_is_reached(browser: Browser, url: str) -> None:
+    page = browser.new_page(viewport={"width": 375, "height": 800}, java_script_enabled=False)
+    page.goto(url + MONTH)
+    for label in ("Chart", "In numbers"):
+        box = page.locator(f'.scroll[aria-label="{label}"]')
+        expect(box).to_have_css("overflow-x", "auto")
+        inside, outside = box.locator("svg, table").first.bounding_box(), box.bounding_box()
+        assert inside is not None
+        assert outside is not None
+        assert inside["width"] > outside["width"]
+        is_at_end = inside["x"] + inside["width"] <= outside["x"] + outside["width"] + 2
+        assert is_at_end == (label == "Chart")
+    page.close()
+
+
 def test_a_page_with_a_chart_is_small(page: Page, url: str) -> None:
     sizes: list[int] = []
     page.on("response", lambda response: sizes.append(len(response.body())))
