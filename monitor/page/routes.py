@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
+from fastapi.responses import RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
@@ -34,10 +35,10 @@ RELOAD_SECONDS = 15
 _COMPRESS_FROM = 1000
 _BACKTICKS = re.compile(r"`([^`]+)`")
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_TURNS_TEXT = dict.fromkeys(
-    map(ord, "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"), "\ufffd"
-)
+_TURNS_TEXT = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that make what stands beside a name read in another order."""
+_HARMFUL = dict.fromkeys(map(ord, f"\0{_TURNS_TEXT}"), "\ufffd")
+"""HTML may not hold a NUL."""
 
 CONTENT_SECURITY_POLICY = "; ".join((
     "default-src 'none'",
@@ -182,7 +183,7 @@ def breaking(name: str) -> Markup:
 
 
 def harmless(value: object) -> object:
-    return value.translate(_TURNS_TEXT) if isinstance(value, str) else value
+    return value.translate(_HARMFUL) if isinstance(value, str) else value
 
 
 def environment(known: dict[str, assets.Asset], pages: Pages) -> Environment:
@@ -230,6 +231,8 @@ def router(
 
     @routes.get("/servers/{path:path}")
     def server(path: str, accept: AcceptEncoding = "") -> Response:
+        if not path:
+            return RedirectResponse("/", headers=_HEADERS)
         html, status = page.server_html("server.html", path)
         return html_answer(html, accept, status)
 

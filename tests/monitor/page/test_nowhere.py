@@ -13,7 +13,7 @@ from monitor.app import create_app
 from monitor.fleet import Fleet
 from monitor.history.ask import History
 from monitor.page.assets import FOLDER
-from tests.monitor.page.fleet_data import HOSTILE, clock
+from tests.monitor.page.fleet_data import HOSTILE, REPLAYED, clock, fleet_of
 from tests.monitor.page.test_routes import Elements, seen
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -38,6 +38,26 @@ async def test_a_browser_is_shown_a_page_that_leads_to_the_fleet(client: httpx.A
     assert "Nothing here There is no page at /" in seen(answer.text)
     assert {"/", "/history", "/docs"} <= set(re.findall(r'<a [^>]*href="([^"]*)"', answer.text))
     assert "http-equiv" not in answer.text
+
+
+async def test_an_address_with_a_nul_shows_a_mark_in_its_place(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/a%00b", headers={"Accept": BROWSER})
+    assert answer.status_code == 404
+    assert "<code>/a\ufffdb</code>" in answer.text
+    assert "\0" not in answer.text
+
+
+async def test_of_a_simulated_fleet_it_shows_nothing(database: Engine) -> None:
+    app = create_app(fleet_of(REPLAYED), History(database), clock=clock)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
+        assert "Simulated" in seen((await client.get("/history")).text)
+        assert "Simulated" not in seen((await client.get("/nothing", headers={"Accept": BROWSER})).text)
+
+
+@pytest.mark.parametrize("path", ["/servers", "/servers/"])
+async def test_the_address_of_no_server_leads_to_all(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path, follow_redirects=True)
+    assert (answer.status_code, answer.url.path) == (200, "/")
 
 
 async def test_a_long_address_is_cut(client: httpx.AsyncClient) -> None:
