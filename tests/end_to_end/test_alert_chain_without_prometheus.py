@@ -131,7 +131,8 @@ def test_alerts_fire_as_those_of_the_rules_would(product: Product) -> None:
         "alertname": "SloBurnPage", "slo": "first-token", "severity": "page", "model": "slow", "role": "unified",
     }  # fmt: skip
     assert rows[XID]["labels"].items() >= {"severity": "page", "uuid": "GPU-node-u-0"}.items()
-    assert rows[FAILING]["annotations"]["description"].startswith("25% of requests failed or were rejected")
+    description = rows[FAILING]["annotations"]["description"]
+    assert description.startswith("Over 1h or else 6h: 25% of requests failed or were rejected")
 
 
 def test_alertmanager_tells_people_and_the_monitor_and_holds_tickets_back(product: Product, people: People) -> None:

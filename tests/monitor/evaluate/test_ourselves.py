@@ -70,7 +70,7 @@ def test_a_history_that_cannot_be_written_is_told_all_the_same(world: World) -> 
     wait(world, 6)
     (lagging,) = world.alerts("HistoryLagging")
     assert lagging.labels == {"alertname": "HistoryLagging", "severity": "ticket", "node": "n1"}
-    assert lagging.annotations["summary"] == "The history of n1 lies 400 s behind"
+    assert lagging.annotations["summary"] == "The history of n1 lies 6m 40s behind"
 
 
 def unmapped(world: World, count: int) -> None:
@@ -101,7 +101,7 @@ def test_families_that_are_new_at_a_server_are_a_ticket_for_a_day(world: World) 
     assert new.labels == {
         "alertname": "UnmappedFamilies", "severity": "ticket", "node": "n1", "server": "s1", "team": "a",
     }  # fmt: skip
-    assert new.annotations["summary"] == "s1 on n1 has 5 metric families that are not known"
+    assert new.annotations["summary"] == "Metric families of s1 on n1 that are not known: 5"
     world.start()
     wait(world, 10)
     assert world.alerts("UnmappedFamilies")[0].ends_at is None
