@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from exporters import documents, exposition
 from exporters.documents import Documents
@@ -17,6 +18,7 @@ from exporters.terms import marks
 from exporters.wire import Page, index, local_name, stem
 
 _MAX_FAMILIES_TOLD = 5
+_KEPT_PAGES = 4
 
 
 _SERVED = Json("models", "id", records="data", over=Over.FIRST)
@@ -108,11 +110,18 @@ def _is_json(text: str) -> bool:
 
 
 def _by_marks(regular: str) -> Detected:
-    keys, _ = exposition.split(regular)
+    """No number of the page plays a part: pages that differ in numbers alone are looked at once."""
     lines = regular.split("\n")
+    return _by_keys("\n".join(line if line.startswith("#") else line.rpartition(" ")[0] for line in lines))
+
+
+@lru_cache(maxsize=_KEPT_PAGES)
+def _by_keys(keys: str) -> Detected:
+    """`keys`: a regular page without its numbers."""
+    lines = keys.split("\n")
     names = dict.fromkeys(re.split("[{ ]", line, maxsplit=1)[0] for line in lines if line and line[0] != "#")
     told = {*names, *exposition.declared_names(lines)}
-    pages = {f.name: index(lines, keys, f.prefixes) for f in FRONTENDS.values() if _may_be(f, told)}
+    pages = {f.name: index(lines, lines, f.prefixes) for f in FRONTENDS.values() if _may_be(f, told)}
     shown = {name: _marks_shown(FRONTENDS[name], page) for name, page in pages.items()}
     best = max(shown, key=lambda name: shown[name], default="")
     if shown.get(best):

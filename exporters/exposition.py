@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from exporters.observation import Labels
 from exporters.schema import METRICS, Metric
@@ -32,6 +33,9 @@ _KEY = re.compile(rf"(?P<name>{_NAME})?(?P<block>{_BLOCK})?")
 _IN_BLOCK = re.compile(rf"(?:(?P<label>{_LABEL}){_BLANKS}={_BLANKS})?(?P<text>{_QUOTED})")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _SPARE = " \t\r"
+_KEPT_KEYS = 4096
+"""Servers of one release have most of their keys in common, and each is read several times."""
+_KEPT_CHARACTERS = 512
 
 
 class InvalidExposition(ValueError):
@@ -46,7 +50,7 @@ class InvalidExposition(ValueError):
 @dataclass(frozen=True, slots=True)
 class Sample:
     name: str
-    labels: dict[str, str]
+    labels: Mapping[str, str]
     value: float
     timestamp: float | None = None
     """As written: milliseconds in the text format, seconds in OpenMetrics."""
@@ -94,8 +98,12 @@ def _key(sample: re.Match[str]) -> str:
     return (sample["name"] or "") + (sample["block"] or sample["nameless"] or "")
 
 
-def parse_key(key: str) -> tuple[str, dict[str, str]] | None:
+def parse_key(key: str) -> tuple[str, Mapping[str, str]] | None:
     """Name and labels of a key that `split` yields; None where it is not well-formed."""
+    return _kept(key) if len(key) <= _KEPT_CHARACTERS else _parsed(key)
+
+
+def _parsed(key: str) -> tuple[str, Mapping[str, str]] | None:
     match = _KEY.fullmatch(key)
     if match is None:
         return None
@@ -112,6 +120,9 @@ def parse_key(key: str) -> tuple[str, dict[str, str]] | None:
             return None
         labels[label] = text
     return (names[0], labels) if len(names) == 1 and names[0] else None
+
+
+_kept = lru_cache(maxsize=_KEPT_KEYS)(_parsed)
 
 
 def unescape(text: str) -> str:

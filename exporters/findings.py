@@ -95,6 +95,10 @@ KINDS: dict[str, _Kind] = {
         "Name each server behind it in `servers` instead."),
     "invalid_exposition": _Kind(
         _E, "The page is not in the Prometheus text format.", "See the line named; report it to the server's project."),
+    "not_read_yet": _Kind(
+        _W, "inferwatch has not come to read what this server answers: nothing is known of it yet.",
+        "Nothing to do right after a start: the next reading has it. If it stays so, give inferwatch more of a CPU, or "
+        "the scrape more time."),
     "no_records_yet": _Kind(
         _W, "No statistics records yet, or the server's statistics are switched off.",
         "Send a request: an idle server writes no records. If none come, switch its statistics on."),

@@ -20,6 +20,7 @@ from exporters.nodes import NO_SAMPLE, Scrape
 from exporters.observation import FieldStatus, Series, labels
 from exporters.plan import HistogramSlot, Identity, Limits, Plan, ScalarSlot, StateSlot, compile_plan
 from exporters.schema import Phase, Unit
+from exporters.shared import SharedPlans
 from exporters.table import Form, Frontend, Json, Quality
 from exporters.terms import terms, walk
 
@@ -153,10 +154,17 @@ def _native_lines(series: Series, phase: Phase, bounds: tuple[float, ...]) -> li
 class Normaliser:
     """Follows one target: keeps its compiled plans, and the totals of documents whose records are read once."""
 
-    def __init__(self, frontend: Frontend, identity: Identity, limits: Limits = Limits()) -> None:  # noqa: B008
+    def __init__(
+        self,
+        frontend: Frontend,
+        identity: Identity,
+        limits: Limits = Limits(),  # noqa: B008
+        shared: SharedPlans | None = None,
+    ) -> None:
         self.frontend = frontend
         self._identity = identity
         self._limits = limits
+        self._shared = shared
         self._plans: list[Plan] = []
         # A term may stand in several fields, and its records are read once.
         self._json_terms = list({id(t): t for t in terms(frontend) if isinstance(t, Json)}.values())
@@ -190,7 +198,8 @@ class Normaliser:
         samples = sum(1 for k in keys if k and not k.startswith("#"))
         if samples > self._limits.max_samples:
             raise TooManySamples(samples, self._limits.max_samples)
-        plan = compile_plan(self.frontend, self._identity, self._limits, text, keys, self._json, self._json_shape)
+        make = self._shared.compile_plan if self._shared else compile_plan
+        plan = make(self.frontend, self._identity, self._limits, text, keys, self._json, self._json_shape)
         self._plans = [plan, *self._plans[: _MAX_PLANS - 1]]
         return plan
 

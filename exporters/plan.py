@@ -215,7 +215,7 @@ class _Planner:
             for key, node in self._compiler.histograms(part).items():
                 found.setdefault(Series(metric, self._labels(key)), []).append(node)
         return [
-            _histogram_slot(series, parts[0] if len(parts) == 1 else nodes.folded_histogram(Fold.SUM, parts))
+            histogram_slot(series, parts[0] if len(parts) == 1 else nodes.folded_histogram(Fold.SUM, parts))
             for series, parts in found.items()
         ]
 
@@ -382,7 +382,7 @@ class _Planner:
         return finding("no_engine_metrics")
 
 
-def _histogram_slot(series: Series, node: HistogramNode) -> HistogramSlot:
+def histogram_slot(series: Series, node: HistogramNode) -> HistogramSlot:
     phase = PHASE_OF_METRIC[series.metric]
     with_le = [(*series.labels, ("le", exposition.format_bound(b))) for b in (*phase.grid, float("inf"))]
     return HistogramSlot(

@@ -19,7 +19,9 @@ from exporters.gpu.host import HostGpus
 from exporters.gpu.mapping import ServerAddress
 from exporters.gpu.observation import GpuObservation
 from exporters.observation import labels
+from exporters.shared import SharedPlans
 from exporters.target import Target
+from exporters.turns import Turns
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +46,8 @@ class Sidecar:
         self._clock = clock
         self._transport = transport
         self._gate = asyncio.Semaphore(_MAX_COLLECTING)
+        self._turns = Turns()
+        self._plans = SharedPlans()
         self._targets: dict[str, Target] = {}
         self._probed: OrderedDict[str, Target] = OrderedDict()
         self._files = TargetFiles(config.file_sd)
@@ -176,6 +180,8 @@ class Sidecar:
             clock=self._clock,
             destructive=destructive,
             transport=self._transport,
+            turns=self._turns,
+            plans=self._plans,
         )
 
     def _known(self, url: str) -> Target | None:

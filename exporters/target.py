@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 from exporters import detect, pageless, probe
@@ -23,9 +24,11 @@ from exporters.normalise import Identity, Limits, Normaliser, Reading, TooManySa
 from exporters.paths import MetricsPaths, points_elsewhere, url_of
 from exporters.schema import METRICS as SCHEMA
 from exporters.schema import Type
+from exporters.shared import SharedPlans
 from exporters.side import SideDocuments
 from exporters.table import Document, Form, Frontend
 from exporters.tables import FRONTENDS
+from exporters.turns import Turns
 from exporters.window import Recent
 
 _log = logging.getLogger(__name__)
@@ -47,7 +50,7 @@ _Made = TypeVar("_Made")
 class Target:
     """Keeps its connection, compiled plans, window and counters from one collection to the next."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         server: Server,
         *,
@@ -58,11 +61,13 @@ class Target:
         destructive: bool = True,
         patience: float | None = None,
         transport: Transport = transport,
+        turns: Turns | None = None,
+        plans: SharedPlans | None = None,
     ) -> None:
         """`timeout` where the server has none of its own; `clock` tells unix seconds.
 
         `destructive`: whether documents may be read whose reading takes records away. `patience`: how many seconds a
-        collection waits for side documents that it has not seen yet.
+        collection waits for side documents that it has not seen yet. `turns` and `plans`: those of all targets.
         """
         self.server = server
         self.timeout = server.timeout or timeout
@@ -81,6 +86,9 @@ class Target:
         self._before: Reading | None = None
         self._running: asyncio.Task[Collected] | None = None
         self._started = 0.0
+        self._turns = turns or Turns()
+        self._plans = plans
+        self._outcome: Outcome | None = None
         if server.frontend:
             self._become(FRONTENDS[server.frontend])
 
@@ -98,7 +106,7 @@ class Target:
         return self._running
 
     async def _when_free(self, deadline: float, gate: asyncio.Semaphore) -> Collected:
-        self._started = _loop_time()
+        self._started, self._outcome = _loop_time(), None
         async with gate:
             return await self.collect(deadline)
 
@@ -107,7 +115,7 @@ class Target:
         self._started = _loop_time()
         if self._prober is not None:
             self._prober.start()
-        outcome = Outcome(self._clock())
+        self._outcome = outcome = Outcome(self._clock())
         try:
             await self._observe(outcome, min(deadline, self._started + self.timeout))
             self.last = self._collected(outcome)
@@ -120,8 +128,18 @@ class Target:
 
     def late(self) -> Collected:
         """What is said of this target while its collection is still running."""
-        outcome = Outcome(self._clock(), findings=[finding("timeout", "still being collected")])
+        now = self._outcome
+        if now is None:
+            outcome = Outcome(self._clock(), self._was_up, findings=[finding("not_read_yet", "not asked yet")])
+        elif now.up:
+            outcome = Outcome(self._clock(), True, findings=[finding("not_read_yet", "it has answered")])
+        else:
+            outcome = Outcome(self._clock(), findings=[finding("timeout", "still being collected")])
         return self._assembled(outcome)
+
+    @property
+    def _was_up(self) -> bool:
+        return self.last is not None and self.last.observation.up
 
     async def aclose(self) -> None:
         if self._running is not None:
@@ -140,7 +158,7 @@ class Target:
         """What follows is `frontend`'s, as it was if it is the one already."""
         if self._normaliser is None or self._normaliser.frontend is not frontend:
             limits = Limits(max_samples=self.server.max_samples, max_models=self.server.max_models)
-            self._normaliser = Normaliser(frontend, self._identity, limits)
+            self._normaliser = Normaliser(frontend, self._identity, limits, self._plans)
             self._recent = Recent()
             self._before = None
             self._side.follow(frontend)
@@ -175,7 +193,8 @@ class Target:
         for path in paths:
             outcome.url = url_of(self.server.url, path)
             answer = await self._connection.metrics(outcome.url, deadline)
-            if isinstance(answer, Body) and len(paths) > 1 and await _is_recognised(answer):
+            outcome.up |= isinstance(answer, Body)
+            if isinstance(answer, Body) and len(paths) > 1 and await self._is_recognised(answer, deadline):
                 self._paths.found(path)
                 return answer
             answers.append((outcome.url, answer))
@@ -227,12 +246,12 @@ class Target:
         if self._normaliser is None:
             return None
         await self._settle(deadline)
-        reading = await _worked(body, self._page, self._normaliser, body.text)
+        reading = await self._worked(body, deadline, self._page, self._normaliser, body.text)
         if isinstance(reading, Reading) and self._before is not None and _is_restart(self._before, reading):
             self._side.forget()
             self._side.refresh()
             await self._settle(deadline)
-            reading = await _worked(body, self._page, self._normaliser, body.text)
+            reading = await self._worked(body, deadline, self._page, self._normaliser, body.text)
         return reading
 
     def _page(self, normaliser: Normaliser, text: str) -> Reading | Finding:
@@ -249,7 +268,7 @@ class Target:
         """What the page is, if not what it was taken for."""
         if body.text.count("\n") > _LINES_PER_SAMPLE * self.server.max_samples:
             return finding("too_many_samples", f"more than {self.server.max_samples}")
-        detected = await _worked(body, detect.detect, body.text, body.content_type)
+        detected = await self._worked(body, deadline, detect.detect, body.text, body.content_type)
         frontend, found = await self._confirmed(detected, deadline)
         if found is not None:
             outcome.findings.append(found)
@@ -309,6 +328,19 @@ class Target:
         asked = next(iter((*quick, *others)), _DEFAULT_HEALTH)
         return (await self._connection.read(asked, deadline)).status is not None
 
+    async def _is_recognised(self, body: Body, deadline: float) -> bool:
+        detected = await self._worked(body, deadline, detect.detect, body.text, body.content_type)
+        return detected.frontend is not None
+
+    async def _worked(
+        self, body: Body, deadline: float, function: Callable[_Given, _Made], *given: _Given.args, **more: _Given.kwargs
+    ) -> _Made:
+        """In turns, and aside of the event loop where one takes very long, so that the other targets do not wait."""
+        if len(body.text) < _BIG_CHARACTERS:
+            piece = partial(function, *given, **more)
+            return await (self._turns.new(deadline, piece) if self._before is None else self._turns.work(piece))
+        return await asyncio.to_thread(function, *given, **more)
+
     def _collected(self, outcome: Outcome) -> Collected:
         if (error := outcome.error) is not None:
             self.last_error = (outcome.at, error)
@@ -336,19 +368,8 @@ def _identity(server: Server, node: str, model_aliases: Mapping[str, str]) -> Id
     )
 
 
-async def _worked(body: Body, function: Callable[_Given, _Made], *given: _Given.args, **more: _Given.kwargs) -> _Made:
-    """Aside of the event loop where it may take long, so that the other targets do not wait."""
-    if len(body.text) < _BIG_CHARACTERS:
-        return function(*given, **more)
-    return await asyncio.to_thread(function, *given, **more)
-
-
 def _loop_time() -> float:
     return asyncio.get_running_loop().time()
-
-
-async def _is_recognised(body: Body) -> bool:
-    return (await _worked(body, detect.detect, body.text, body.content_type)).frontend is not None
 
 
 def _is_restart(before: Reading, now: Reading) -> bool:

@@ -3,13 +3,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
+from exporters import detect
 from exporters import sidecar as sidecar_module
+from exporters import target as target_module
 from exporters.collected import Collected
 from exporters.config import Config
 from exporters.exposition import read_samples
@@ -139,6 +142,43 @@ async def test_a_scrape_that_cannot_wait_leaves_the_collection_to_the_others(mak
     late = sidecar.page(hasty)
     assert value(late, "llm_up") == 0
     assert value(late, "inferwatch_scrape_errors_total", reason="timeout") == 0
+
+
+async def test_a_page_that_came_and_is_not_read_yet_is_no_time_out_of_its_server(
+    make: Make, vllm: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, go = threading.Event(), threading.Event()
+    real = detect.detect
+
+    def held(text: str, content_type: str = "") -> detect.Detected:
+        reading.set()
+        go.wait(LONG)
+        return real(text, content_type)
+
+    monkeypatch.setattr(detect, "detect", held)
+    monkeypatch.setattr(target_module, "_BIG_CHARACTERS", 0)
+    sidecar = make(vllm.url)
+    patient = asyncio.create_task(sidecar.collect(LONG))
+    assert await asyncio.to_thread(reading.wait, LONG)
+    hasty = await sidecar.collect(0.05)
+    go.set()
+    good = await patient
+    assert by_server(hasty) == {name(vllm): ["not_read_yet"]}
+    page = sidecar.page(hasty)
+    assert (value(page, "llm_up"), value(page, "llm_metrics_available")) == (1, 0)
+    assert good[0].observation.available
+
+
+async def test_a_server_that_was_not_asked_yet_is_told_as_such(
+    make: Make, vllm: Served, hanging: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sidecar_module, "_MAX_COLLECTING", 1)
+    sidecar = make(hanging.url, vllm.url)
+    patient = asyncio.create_task(sidecar.collect(LONG))
+    await hanging.asked.wait()
+    hasty = await sidecar.collect(0.05)
+    patient.cancel()
+    assert by_server(hasty) == {name(hanging): ["timeout"], name(vllm): ["not_read_yet"]}
 
 
 async def test_no_more_than_so_many_servers_are_asked_at_a_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
