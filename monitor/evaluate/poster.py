@@ -6,10 +6,11 @@ import asyncio
 import json
 import logging
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from alerts.holding_back import Holding
 from exporters import tls
 from exporters.connection import bearer_token
 from exporters.fetch import JSON_TYPE, Answer, ask, transport
@@ -24,13 +25,22 @@ _MAX_BYTES = 2**16
 _VALID_SECONDS = 240.0
 """Four evaluations: what is not told again by then is over for Alertmanager, whose monitor may be gone."""
 _TOLD_OVER_SECONDS = 900.0
+_HEAD_START_SECONDS = 2.0
+"""Alertmanager tells people at once of what fires for longer than a group waits, whether or not it knows by then what
+holds it back: that has to be there before."""
 
 
 class Poster:
     """Each Alertmanager of a cluster is told by itself: one that does not answer delays no other."""
 
-    def __init__(self, urls: Sequence[str], access: AlertmanagerAccess) -> None:
+    def __init__(
+        self,
+        urls: Sequence[str],
+        access: AlertmanagerAccess,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._told = [_Alertmanager(url, access) for url in urls]
+        self._pause = pause
         self._firing: dict[Labels, Raised] = {}
         self._over: dict[Labels, tuple[Raised, float]] = {}
 
@@ -48,7 +58,13 @@ class Poster:
         over = self._over | {of: (each, now) for of, each in self._firing.items()}
         self._over = {of: told for of, told in over.items() if now - told[1] <= _TOLD_OVER_SECONDS and of not in firing}
         self._firing = firing
-        ends = [*((each, now + _VALID_SECONDS) for each in firing.values()), *self._over.values()]
+        first, *others = _in_turns(firing.values()) or [[]]
+        await self._tell([*((each, now + _VALID_SECONDS) for each in first), *self._over.values()])
+        for held in others:
+            await self._pause(_HEAD_START_SECONDS)
+            await self._tell([(each, now + _VALID_SECONDS) for each in held])
+
+    async def _tell(self, ends: Sequence[tuple[Raised, float]]) -> None:
         if ends:
             body = json.dumps([_alert(each, end) for each, end in ends]).encode()
             await asyncio.gather(*(each.tell(body) for each in self._told))
@@ -102,6 +118,17 @@ class _Alertmanager:
         if 200 <= answer.status < 300:
             return None
         return f"it answers {answer.status}: {answer.body[:200].decode(errors='replace').strip()}"
+
+
+def _in_turns(firing: Iterable[Raised]) -> list[list[Raised]]:
+    """Each after what holds it back."""
+    turns, left = [], list(firing)
+    while left:
+        holding = Holding(dict(each.labels) for each in left)
+        held = [each for each in left if holding.back(dict(each.labels))]
+        turns.append([each for each in left if each not in held])
+        left = held
+    return turns
 
 
 def _authorization(access: AlertmanagerAccess) -> dict[str, str] | None:

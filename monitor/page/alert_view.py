@@ -11,10 +11,10 @@ from markupsafe import Markup
 from alerts.conditions import CONDITIONS
 from alerts.conditions.hit import SERVERS
 from alerts.conditions.ourselves import WATCHDOG
+from alerts.holding_back import Holding
 from monitor.alert_history.alert import Alert, State
 from monitor.page import quantities
 from monitor.page.condition import Condition
-from monitor.page.held import Holding
 from monitor.page.runbooks import runbook
 
 _LOOKS = {

@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,33 @@ async def test_it_is_told_again_before_it_takes_an_alert_for_over(monkeypatch: p
         await poster.post([], DOWN.since + 60 * minutes)
     ends = [[datetime.fromisoformat(alert["endsAt"]).timestamp() - DOWN.since for alert in body] for body in bodies]
     assert ends == [[240], [60], [60], [60]]  # and then it is told no more
+    await poster.aclose()
+
+
+async def test_what_holds_others_back_is_told_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    async def taken(self: object, body: bytes) -> None:
+        told = json.loads(body)
+        seen.append(
+            [a["labels"]["alertname"] for a in told if datetime.fromisoformat(a["endsAt"]).timestamp() > DOWN.since]
+        )
+
+    async def pause(seconds: float) -> None:
+        seen.append(seconds)
+
+    monkeypatch.setattr("monitor.evaluate.poster._Alertmanager.tell", taken)
+    poster = Poster(["http://am:9093"], access(), pause)
+    place = {"node": "n1", "server": "a", "slo": "chat"}
+    for names, told in (
+        (["SloBurnTicket", "SloBurnPage"], [["SloBurnPage"], 2.0, ["SloBurnTicket"]]),
+        (["TimeToFirstTokenRegressed", "ServerDown", "GpuLost"],
+         [["GpuLost"], 2.0, ["ServerDown"], 2.0, ["TimeToFirstTokenRegressed"]]),
+        (["GpuLost", "SloBurnTicket"], [["GpuLost", "SloBurnTicket"]]),
+    ):  # fmt: skip
+        seen.clear()
+        await poster.post([replace(DOWN, labels=labels({"alertname": name, **place})) for name in names], DOWN.since)
+        assert [each for each in seen if each] == told
     await poster.aclose()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from monitor.page.held import Holding
+from alerts.holding_back import Holding
 
 LOST = {"alertname": "GpuLost", "node": "n1", "uuid": "U", "gpu": "0", "severity": "page"}
 DOWN = {"alertname": "ServerDown", "node": "n1", "server": "a", "severity": "page"}
