@@ -95,7 +95,7 @@ def test_a_falling_counter_is_a_reset_of_that_series_alone() -> None:
     deltas = Deltas()
     deltas.advance(0, {A: 100, B: 50}, {})
     found = deltas.advance(15, {A: 4, B: 60}, {})
-    assert (found.values, found.fallen, found.restarted) == ({A: 4, B: 10}, {A.metric}, True)
+    assert (found.values, found.fallen, found.restarted) == ({A: 4.0, B: 10.0}, frozenset({A.metric}), True)
 
 
 def test_another_start_time_is_a_restart_even_where_counters_have_grown_past_their_old_values() -> None:

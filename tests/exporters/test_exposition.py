@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def theirs(text: str) -> Counter[Key]:
     )
 
 
-def _key(name: str, labels: dict[str, str], value: float, timestamp: float | None) -> Key:
+def _key(name: str, labels: Mapping[str, str], value: float, timestamp: float | None) -> Key:
     """`repr`, since NaN is to equal NaN."""
     return name, tuple(sorted(labels.items())), repr(float(value)), timestamp
 

@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,8 +93,8 @@ def vllm(body: bytes = BUSY, **more: bytes) -> dict[str, bytes]:
     return {**recorded, "/health": response(), "/metrics": response(body), **more}
 
 
-def samples(collected: Collected) -> dict[str, list[tuple[dict[str, str], float]]]:
-    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+def samples(collected: Collected) -> dict[str, list[tuple[Mapping[str, str], float]]]:
+    found: dict[str, list[tuple[Mapping[str, str], float]]] = {}
     for sample in read_samples(page([collected.chunks])):
         found.setdefault(sample.name, []).append((sample.labels, sample.value))
     return found
