@@ -43,7 +43,9 @@ async def client(store: Store, history: History) -> AsyncIterator[httpx.AsyncCli
     engines = (stored.Engine(), stored.Engine("s2", "sglang", prompt=36_000.0))
     stored.write(store, [stored.window(n, engine) for n in range(30) for engine in engines])
     app = create_app(Fleet(), history, node="n1", clock=lambda: NOW)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://monitor") as client:
+    transport = httpx.ASGITransport(app)
+    # What draws its charts ends with the app.
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://m") as client:
         yield client
 
 
