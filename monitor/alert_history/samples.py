@@ -7,7 +7,7 @@ evaluation failed or was missed.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from monitor.sources.prometheus.answers import Points
 
 ALERTS, FOR_STATE = "ALERTS", "ALERTS_FOR_STATE"
 CONTEXT_SECONDS = 600.0
-"""How far back of a sample the distance of evaluations is looked for."""
+"""How far around a sample the distance of evaluations is looked for."""
 _NOT_OF_THE_ALERT = ("__name__", "alertstate")
 _USUAL_INTERVAL = 60.0
 _LOOKBACK_SECONDS = 300.0
@@ -109,7 +109,7 @@ def _is_new(before: float, now: float, active_since: Mapping[float, float], most
 def _interval(moments: Sequence[float], index: int) -> float:
     """A longer distance is of an evaluation that failed, or that said no."""
     at = moments[index]
-    return _shortest(moments[bisect_left(moments, at - CONTEXT_SECONDS) : index + 1])
+    return _shortest(moments[bisect_left(moments, at - CONTEXT_SECONDS) : bisect_right(moments, at + CONTEXT_SECONDS)])
 
 
 def _shortest(moments: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import BoundedSemaphore, Lock, Timer
@@ -23,7 +24,7 @@ class ChartError(Exception):
 
 
 class Artist:
-    """One chart at a time. May be shared by threads."""
+    """One chart at a time. May be shared by threads. Its process does not outlive it, closed or not."""
 
     def __init__(self, *, timeout: float = 15.0, idle_seconds: float = 60.0, waiting: int = MOST_WAITING) -> None:
         self._timeout, self._idle_seconds = timeout, idle_seconds
@@ -31,6 +32,7 @@ class Artist:
         self._turn = Lock()
         self._kept = Kept()
         self._process: subprocess.Popen[bytes] | None = None
+        self._ending: weakref.finalize[[subprocess.Popen[bytes]], Artist] | None = None
 
     def draw(self, chart: Chart) -> str:
         """An SVG element for a page that has the page's colours. Raises ChartError."""
@@ -49,9 +51,12 @@ class Artist:
 
     def close(self) -> None:
         with self._turn:
-            if self._process is not None:
-                _end(self._process)
-            self._process = None
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._ending is not None:
+            self._ending()
+        self._process = None
 
     @contextmanager
     def _place(self) -> Iterator[None]:
@@ -73,6 +78,7 @@ class Artist:
             with suppress(_Ended):
                 return self._answer(self._process, question)
         self._process = self._started()
+        self._ending = weakref.finalize(self, _end, self._process)
         try:
             return self._answer(self._process, question)
         except _Ended as cause:
@@ -85,8 +91,7 @@ class Artist:
             _pipe(process.stdin).flush()
             answer: tuple[str | None, str] = pickle.load(_pipe(process.stdout))  # noqa: S301 our own process
         except (OSError, EOFError, pickle.UnpicklingError) as cause:
-            self._process = None
-            _end(process)
+            self._let_go()
             if deadline.passed:
                 raise ChartError(f"could not draw it within {self._timeout:g} s") from cause
             raise _Ended(f"exit code {process.returncode}") from cause

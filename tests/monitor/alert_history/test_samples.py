@@ -45,6 +45,13 @@ def test_one_that_went_away_for_one_evaluation_is_two() -> None:
     assert second.interval == 15, "of the series, since it has but one sample itself"
 
 
+def test_the_first_may_be_one_sample_and_is_as_far_from_the_next_as_later_ones_are() -> None:
+    """Else it is told of so late that the next already fires, and both are one."""
+    first, second = told(alerts(100, 145, 160), for_state((100, 100), (145, 145), (160, 145)))
+    assert (first.last, first.interval, first.told_at) == (100, 15, 122.5)
+    assert (second.since, second.interval) == (145, 15)
+
+
 def test_without_the_moment_of_activation_a_longer_distance_is_a_new_one() -> None:
     first, second = told(alerts(100, 115, 130, 160, 175))
     assert (first.since, first.last) == (85, 130), "it may have been active since the evaluation before"

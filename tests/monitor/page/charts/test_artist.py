@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -117,6 +118,18 @@ def test_a_process_that_was_killed_costs_nobody_a_chart() -> None:
         assert artist.draw(CHARTS["share"])
     finally:
         artist.close()
+
+
+def test_one_that_nobody_closed_leaves_no_process() -> None:
+    artist = Artist(timeout=60)
+    artist.draw(CHARTS["bare"])
+    process = artist._process
+    assert process is not None
+    del artist
+    gc.collect()
+    assert process.returncode is not None
+    assert process.stdin is not None
+    assert process.stdin.closed
 
 
 def test_a_chart_that_was_drawn_lately_needs_no_process() -> None:
