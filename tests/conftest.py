@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.servers.postgres import Postgres, postgres_cluster
 
 # Examples are counted, never timed: machines differ.
-settings.register_profile("inferwatch", deadline=None)
+settings.register_profile("inferwatch", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("inferwatch")
 
 

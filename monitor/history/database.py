@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ MIGRATIONS = Path(__file__).parents[2] / "migrations"
 """Beside the packages in a checkout, which an editable installation runs from; a wheel does not have it."""
 
 _BUSY_MILLISECONDS = 10_000
+_BETWEEN_ATTEMPTS_SECONDS = 0.02
 _ALWAYS_THERE = {"id", "scope", "identity", "node", "server", "labels", "info"}
 """Columns of `series` in every release."""
 _VERSION_TABLE = "alembic_version"
@@ -112,9 +114,25 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> N
     Rows of half a kilobyte leave less room unused in pages of 8: 5 % of the file. A file that exists keeps its own.
     """
     connection.isolation_level = None  # the driver would begin only before the first change, and not before DDL
-    wait = f"busy_timeout = {_BUSY_MILLISECONDS}"
-    for pragma in ("page_size = 8192", wait, "journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
-        connection.execute(f"PRAGMA {pragma}")
+    connection.execute("PRAGMA page_size = 8192")
+    connection.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+    _keep_write_ahead_log(connection)
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _keep_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Of two that switch a new file at once SQLite refuses one without waiting: each would wait for the other."""
+    deadline = time.monotonic() + _BUSY_MILLISECONDS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                raise
+        else:
+            return
+        time.sleep(_BETWEEN_ATTEMPTS_SECONDS)
 
 
 def _begin_sqlite(connection: Connection) -> None:

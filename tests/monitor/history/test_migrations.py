@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from operator import sub
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from alembic import command
@@ -76,6 +77,24 @@ def test_monitors_that_start_at_once_migrate_one_after_the_other(fresh: Engine) 
     for other in others:
         other.dispose()
     assert tables_of(fresh) == set(metadata.tables)
+
+
+def test_all_that_open_a_new_file_at_once_get_in(tmp_path: Path) -> None:
+    """Without waiting for each other about one of a hundred is refused."""
+    at_once = Barrier(6)
+
+    def opened(file: int) -> str:
+        engine = open_database(f"sqlite:///{tmp_path}/{file}.sqlite")
+        try:
+            at_once.wait()
+            with engine.connect() as connection:
+                return str(connection.exec_driver_sql("PRAGMA journal_mode").scalar_one())
+        finally:
+            engine.dispose()
+
+    with ThreadPoolExecutor(at_once.parties) as pool:
+        for file in range(50):
+            assert list(pool.map(opened, [file] * at_once.parties)) == ["wal"] * at_once.parties
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(fresh: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
