@@ -20,6 +20,8 @@ PORTS = (8000, 8001, 8002, 8080, 23333, 30000)
 HOSTS = ("127.0.0.1", "[::1]")
 """This host."""
 TIMEOUT_SECONDS = 3.0
+_STOOD_STILL_SECONDS = 0.1
+"""Beyond the time allowed: no server is so late, but this process."""
 
 _MAX_MODEL_LIST_BYTES = 1 << 16
 _NOTHING = "connection_refused"
@@ -53,7 +55,8 @@ class Seen:
 async def look(
     ports: Sequence[int] = PORTS, *, hosts: Sequence[str] = HOSTS, timeout: float = TIMEOUT_SECONDS
 ) -> list[Seen]:
-    """One result per port, in order, after little more than `timeout` seconds whatever listens there.
+    """One result per port, in order, after little more than `timeout` seconds whatever listens there. Where this
+    process stands still meanwhile it looks once more.
 
     `hosts` are names or addresses of the same host.
     """
@@ -82,8 +85,15 @@ async def _port(hosts: Sequence[str], port: int, timeout: float) -> Seen:
 
 
 async def _address(host: str, port: int, timeout: float) -> Seen:
+    """After a stop even an answer that has come is too late: nobody is told of as silent for that."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + timeout
+    seen = await _asked(host, port, timeout, deadline)
+    return seen if clock() < deadline + _STOOD_STILL_SECONDS else await _asked(host, port, timeout, clock() + timeout)
+
+
+async def _asked(host: str, port: int, timeout: float, deadline: float) -> Seen:
     server = Server.model_validate({"url": f"http://{host}:{port}"})
-    deadline = asyncio.get_running_loop().time() + timeout
     target = Target(server, node="", timeout=timeout, destructive=False)
     try:
         collected = await target.collect(deadline)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,25 @@ async def test_results_come_one_per_port_in_the_order_asked_for() -> None:
 
 
 async def test_nothing_listens() -> None:
+    assert await seen_at(port := unused_port()) == Seen(port, "nothing listens", listens=False)
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_nothing_listens_where_this_process_stood_still_while_it_looked(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For longer than it waits, after so many turns of the loop."""
+    loop, ahead = asyncio.get_running_loop(), [0.0]
+    now = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now() + ahead[0])
+
+    def stand_still(left: int) -> None:
+        if left:
+            loop.call_soon(stand_still, left - 1)
+        else:
+            ahead[0] = 61.0
+
+    loop.call_soon(stand_still, turns)
     assert await seen_at(port := unused_port()) == Seen(port, "nothing listens", listens=False)
 
 
