@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -13,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import psycopg
 
-from tests.end_to_end.processes import free_port
+from tests.end_to_end.processes import DEADLINE, free_port
 from tests.servers.server import Server, ran
 from tests.services import require
 
@@ -52,8 +53,17 @@ class Postgres(Server):
             self._tell(f"DROP DATABASE {name} WITH (FORCE)")
 
     def _tell(self, statement: str) -> None:
+        """Again while a session that stands still is still there: PostgreSQL waits for its end for five seconds."""
+        end = time.monotonic() + DEADLINE
         with self.connect() as connection:
-            connection.execute(statement.encode())
+            while True:
+                try:
+                    connection.execute(statement.encode())
+                except psycopg.errors.ObjectInUse:
+                    if time.monotonic() > end:
+                        raise
+                else:
+                    return
 
     def _answers(self) -> bool:
         try:
