@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from inferwatch.discover import PORTS
 
 ROOT = Path(__file__).parents[2]
 DEADLINE = 120.0
@@ -66,8 +69,17 @@ def until(look: Callable[[], T | None], process: Process | None = None, *, withi
     raise AssertionError(f"not found: {error!r}\n{process.output() if process else ''}") from error
 
 
+_NOBODYS = range(20_000, 32_000)
+"""Ports that no system gives away by itself, as it does with those above to whoever asks for any or connects."""
+_given = {*PORTS}
+
+
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
+    """Given once, so that it is free until it is used, however long that takes."""
+    while True:
+        port = random.choice(_NOBODYS)
+        with socket.socket() as s, suppress(OSError):
+            if port not in _given:
+                s.bind(("127.0.0.1", port))
+                _given.add(port)
+                return port
