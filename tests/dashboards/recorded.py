@@ -12,7 +12,7 @@ from exporters import schema
 from tests.end_to_end.processes import free_port, until
 from tests.end_to_end.real_prometheus import sidecar_of
 from tests.end_to_end.recorded import Pages, serving
-from tests.end_to_end.samples import Sample, Scrape, parsed
+from tests.end_to_end.samples import Sample, Scrape, parsed, read_whole
 from tests.end_to_end.web import get
 
 MINUTES, EVERY = 20, 30
@@ -91,8 +91,7 @@ def read_by_a_sidecar(folder: Path) -> tuple[list[Sample], list[Sample]]:
         for place in (1, 2):
             for name, pages in served.items():
                 pages.bodies[_METRICS_PATHS.get(name, "/metrics")] = _page(name, place)
-            until(lambda: get(f"{url}/metrics").text.count("llm_metrics_available{") == len(urls))
-            told.append(list(parsed(get(f"{url}/metrics").text)))
+            told.append(until(lambda: read_whole(parsed(get(f"{url}/metrics").text), len(served))))
     return told[0], told[1]
 
 

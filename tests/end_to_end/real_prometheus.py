@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -27,10 +29,37 @@ def sidecar_of(servers: list[dict[str, object]], folder: Path) -> Iterator[str]:
 
 @contextmanager
 def prometheus_of(target: str, folder: Path, *, server: str, every: str = "10s") -> Iterator[Prometheus]:
-    """Has scraped at least twice when it is handed over. A page that takes longer than `every` is missing: a second
-    leaves gaps where the machine stands still."""
+    """Has scraped metrics at least twice when it is handed over. A page that takes longer than `every` is missing: a
+    second leaves gaps where the machine stands still."""
     scrape = {"job_name": "inferwatch", "static_configs": [{"targets": [target.removeprefix("http://")]}]}
     settings = {"global": {"scrape_interval": every, "scrape_timeout": every}, "scrape_configs": [scrape]}
     with Prometheus(yaml.safe_dump(settings), folder) as prometheus:
-        until(lambda: prometheus.number(f"count_over_time(llm_up{{server='{server}'}}[5m])") >= 2, prometheus.process)
+        read = f"sum_over_time(llm_metrics_available{{server='{server}'}}[5m])"
+        until(lambda: prometheus.number(read) >= 2, prometheus.process)
         yield prometheus
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a Prometheus says of one scrape, whatever it scrapes or misses later."""
+
+    prometheus: Prometheus
+    at: float
+
+    def ask(self, query: str) -> list[dict[str, Any]]:
+        return self.prometheus.ask(query, time=f"{self.at:.3f}")
+
+    def number(self, query: str) -> float:
+        return self.prometheus.number(query, time=f"{self.at:.3f}")
+
+
+def moment(prometheus: Prometheus, *said: str) -> Moment:
+    """Of the first scrape of which all these queries have an answer."""
+
+    def looked() -> Moment:
+        newest = Moment(prometheus, prometheus.number("max(timestamp(llm_up))"))
+        missing = [query for query in said if not newest.ask(query)]
+        assert not missing, f"no answer: {missing}"
+        return newest
+
+    return until(looked, prometheus.process)

@@ -42,6 +42,15 @@ def parsed(text: str) -> Iterator[Sample]:
             yield Sample(match[1], tuple(_LABEL.findall(match[2] or "")), float(match[3]))
 
 
+def read_whole(page: Iterable[Sample], servers: int) -> list[Sample]:
+    """The page of a sidecar that could read the metrics of so many servers, and what else they tell. Raises
+    AssertionError where it gave something up, as it does where the machine stands still."""
+    samples = list(page)
+    assert sum(s.value for s in samples if s.name == "llm_metrics_available") == servers
+    assert "documents_unread" not in {s.of("reason") for s in samples if s.name == "inferwatch_finding"}
+    return samples
+
+
 def as_openmetrics(scrapes: Iterable[Scrape], file: Path) -> Path:
     """What promtool and VictoriaMetrics load."""
     with file.open("w") as out:

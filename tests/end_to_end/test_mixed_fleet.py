@@ -16,16 +16,15 @@ from exporters import schema
 from exporters.histogram import Histogram, Quantile, quantile
 from exporters.normalise import Identity, Normaliser
 from exporters.tables import FRONTENDS
-from tests.end_to_end.processes import until
-from tests.end_to_end.real_prometheus import prometheus_of, sidecar_of
+from tests.end_to_end.real_prometheus import Moment, moment, prometheus_of, sidecar_of
 from tests.end_to_end.recorded import Pages, serving
-from tests.servers.prometheus import Prometheus
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 VLLM = CAPTURES / "vllm" / "0.32.0"
 SGLANG = CAPTURES / "sglang" / "0.5.23"
 PAGES = {"vllm": VLLM / "A-2-after.prom", "sglang": SGLANG / "tp1-8_just_drained.prom"}
 SATURATED = 500
+BEYOND = 'llm_latency_quantile_seconds{server="saturated",phase="e2e",q="0.99",bound="%s"}'
 
 
 def saturated(text: str) -> str:
@@ -39,8 +38,8 @@ def saturated(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Of a vLLM, an SGLang, and another SGLang that is saturated as soon as it was read once."""
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moment]:
+    """By a Prometheus: of a vLLM, an SGLang, and another SGLang that is saturated as soon as it was read once."""
     bodies = {name: Pages({"/metrics": page.read_bytes()}) for name, page in PAGES.items()}
     bodies["saturated"] = Pages(dict(bodies["sglang"].bodies))
     with ExitStack() as stack:
@@ -50,9 +49,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         ]
         sidecar = stack.enter_context(sidecar_of(servers, tmp_path_factory.mktemp("sidecar")))
         folder = tmp_path_factory.mktemp("prometheus")
-        found = stack.enter_context(prometheus_of(sidecar, folder, server="saturated"))
+        prometheus = stack.enter_context(prometheus_of(sidecar, folder, server="saturated"))
         bodies["saturated"].bodies["/metrics"] = saturated(PAGES["sglang"].read_text()).encode()
-        yield found
+        yield moment(prometheus, f"{BEYOND % 'lower'} > 0", f"count(llm_metrics_available == 1) == {len(bodies)}")
 
 
 def true_seconds(phase: str) -> list[float]:
@@ -77,30 +76,28 @@ def known(phase: str, q: float) -> Quantile:
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize("phase", ["ttft", "e2e"])
 def test_a_percentile_over_two_frameworks_is_off_by_no_more_than_its_native_buckets(
-    prometheus: Prometheus, phase: str, q: float
+    seen: Moment, phase: str, q: float
 ) -> None:
-    seen, bounds = true_seconds(phase), known(phase, q)
-    assert sum(h.count for h in native(phase)) == len(seen)
-    truth = seen[ceil(q * len(seen)) - 1]
+    requests, bounds = true_seconds(phase), known(phase, q)
+    assert sum(h.count for h in native(phase)) == len(requests)
+    truth = requests[ceil(q * len(requests)) - 1]
     buckets = f'{schema.PHASES[phase].metric}_bucket{{server=~"vllm|sglang"}}'
-    estimate = prometheus.number(f"histogram_quantile({q}, sum by (le) ({buckets}))")
+    estimate = seen.number(f"histogram_quantile({q}, sum by (le) ({buckets}))")
     assert bounds.lower <= truth <= bounds.upper < math.inf
     assert abs(estimate - truth) <= bounds.upper - bounds.lower
 
 
-def test_each_framework_counts_its_own_requests(prometheus: Prometheus) -> None:
+def test_each_framework_counts_its_own_requests(seen: Moment) -> None:
     counts = {
         row["metric"]["framework"]: float(row["value"][1])
-        for row in prometheus.ask('llm_request_duration_seconds_count{server=~"vllm|sglang"}')
+        for row in seen.ask('llm_request_duration_seconds_count{server=~"vllm|sglang"}')
     }
     requests = len(true_seconds("e2e"))
     assert counts == {"vllm": 320, "sglang": requests - 320}
 
 
-def test_a_saturated_percentile_is_at_least_the_largest_bound(prometheus: Prometheus) -> None:
-    series = 'llm_latency_quantile_seconds{server="saturated",phase="e2e",q="0.99",bound="%s"}'
-    until(lambda: prometheus.number(series % "lower") > 0, prometheus.process)
-    largest = prometheus.number('llm_latency_native_max_seconds{server="saturated",phase="e2e"}')
-    assert prometheus.number(series % "lower") == largest == 2400
-    assert prometheus.number(series % "upper") == math.inf
-    assert prometheus.number('llm_latency_overflow_total{server="saturated",phase="e2e"}') == 2 * SATURATED
+def test_a_saturated_percentile_is_at_least_the_largest_bound(seen: Moment) -> None:
+    largest = seen.number('llm_latency_native_max_seconds{server="saturated",phase="e2e"}')
+    assert seen.number(BEYOND % "lower") == largest == 2400
+    assert seen.number(BEYOND % "upper") == math.inf
+    assert seen.number('llm_latency_overflow_total{server="saturated",phase="e2e"}') == 2 * SATURATED

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exporters import schema
 from exporters.histogram import Histogram, Quantile, quantile
-from tests.end_to_end.processes import DEADLINE, ROOT, free_port
-from tests.end_to_end.real_prometheus import prometheus_of, sidecar_of
+from tests.end_to_end.processes import DEADLINE, ROOT, free_port, until
+from tests.end_to_end.real_prometheus import Moment, moment, prometheus_of, sidecar_of
 from tests.end_to_end.recorded import VLLM, VLLM_DP, serving, vllm
 from tests.end_to_end.web import get
 from tests.servers.prometheus import Prometheus
@@ -49,6 +49,11 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def prometheus(sidecar: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     with prometheus_of(sidecar, tmp_path_factory.mktemp("prometheus"), server="loaded") as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def seen(prometheus: Prometheus) -> Moment:
+    return moment(prometheus, f"count(llm_metrics_available == 1) == {len(BODIES)}")
 
 
 def native(name: str, wire: str) -> list[Histogram]:
@@ -96,8 +101,14 @@ def test_promtool_accepts_every_scrape_configuration_in_the_docs(tmp_path: Path)
 
 
 def test_prometheus_scrapes_without_an_error(prometheus: Prometheus) -> None:
-    target = prometheus.target()
-    assert (target["health"], target["lastError"]) == ("up", "")
+    """But where a page takes longer than a scrape may."""
+
+    def state() -> bool:
+        target = prometheus.target()
+        assert (target["health"], target["lastError"]) == ("up", "")
+        return True
+
+    assert until(state, prometheus.process)
 
 
 def test_prometheus_has_nothing_to_warn_of(prometheus: Prometheus) -> None:
@@ -106,10 +117,10 @@ def test_prometheus_has_nothing_to_warn_of(prometheus: Prometheus) -> None:
     assert [line for line in lines if "level=warn" in line or "level=error" in line] == []
 
 
-def test_prometheus_stores_every_sample_that_the_sidecar_sends(prometheus: Prometheus) -> None:
-    samples = prometheus.number('scrape_samples_scraped{job="inferwatch"}')
-    kept = prometheus.number('scrape_samples_post_metric_relabeling{job="inferwatch"}')
-    stored = prometheus.number('count({__name__=~"llm_.+|gpu_.+|inferwatch_.+"})')
+def test_prometheus_stores_every_sample_that_the_sidecar_sends(seen: Moment) -> None:
+    samples = seen.number('scrape_samples_scraped{job="inferwatch"}')
+    kept = seen.number('scrape_samples_post_metric_relabeling{job="inferwatch"}')
+    stored = seen.number('count({__name__=~"llm_.+|gpu_.+|inferwatch_.+"})')
     assert samples == kept == stored
 
 
@@ -132,47 +143,47 @@ def test_the_output_says_text_format_version_0_0_4(sidecar: str) -> None:
     assert get(f"{sidecar}/metrics").headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
-def test_identity_and_user_labels_are_on_every_series_of_a_server(prometheus: Prometheus) -> None:
-    total = prometheus.number('count({__name__=~"llm_.+"})')
-    labelled = prometheus.number('count({__name__=~"llm_.+",node="node-a",server=~".+",team="search"})')
+def test_identity_and_user_labels_are_on_every_series_of_a_server(seen: Moment) -> None:
+    total = seen.number('count({__name__=~"llm_.+"})')
+    labelled = seen.number('count({__name__=~"llm_.+",node="node-a",server=~".+",team="search"})')
     assert total == labelled
 
 
-def test_a_server_that_is_down_does_not_hide_the_others(prometheus: Prometheus) -> None:
-    up = {row["metric"]["server"]: row["value"][1] for row in prometheus.ask("llm_up")}
+def test_a_server_that_is_down_does_not_hide_the_others(seen: Moment) -> None:
+    up = {row["metric"]["server"]: row["value"][1] for row in seen.ask("llm_up")}
     assert up == {"loaded": "1", "after": "1", "dp2": "1", "down": "0"}
-    assert prometheus.ask('{__name__=~"llm_.+",server="down",__name__!~"llm_up|llm_metrics_available"}') == []
+    assert seen.ask('{__name__=~"llm_.+",server="down",__name__!~"llm_up|llm_metrics_available"}') == []
 
 
 @pytest.mark.parametrize("phase", WIRE)
 @pytest.mark.parametrize("servers", ["loaded", "after", "dp2", "after|dp2", "loaded|after|dp2"])
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
 def test_a_quantile_by_promql_over_the_shared_grid_lies_within_the_native_bounds(
-    prometheus: Prometheus, phase: str, servers: str, q: float
+    seen: Moment, phase: str, servers: str, q: float
 ) -> None:
     metric = schema.PHASES[phase].metric
     buckets = f'sum by (le) ({metric}_bucket{{server=~"{servers}"}})'
-    estimate = prometheus.number(f"histogram_quantile({q}, {buckets})")
+    estimate = seen.number(f"histogram_quantile({q}, {buckets})")
     histograms = [h for name in servers.split("|") for h in native(name, WIRE[phase])]
     bounds = known(histograms, q, phase)
     assert bounds.lower <= estimate <= bounds.upper
 
 
 @pytest.mark.parametrize("phase", WIRE)
-def test_counts_at_native_bounds_are_exact_in_prometheus(prometheus: Prometheus, phase: str) -> None:
+def test_counts_at_native_bounds_are_exact_in_prometheus(seen: Moment, phase: str) -> None:
     metric = schema.PHASES[phase].metric
-    rows = prometheus.ask(f'{metric}_bucket{{server="after"}}')
+    rows = seen.ask(f'{metric}_bucket{{server="after"}}')
     stored = {float(row["metric"]["le"]): float(row["value"][1]) for row in rows}
     (only,) = native("after", WIRE[phase])
     assert {b: stored[b] for b in only.bounds} == dict(zip(only.bounds, only.counts, strict=False))
     assert stored[float("inf")] == only.count
 
 
-def test_data_parallel_engines_add_up_and_their_utilisation_does_not(prometheus: Prometheus) -> None:
+def test_data_parallel_engines_add_up_and_their_utilisation_does_not(seen: Moment) -> None:
     """Run C, third capture under load: 3037 prompt tokens and 16 requests were finished by then."""
-    per_engine = prometheus.ask('llm_kv_cache_utilization_ratio{server="dp2"}')
+    per_engine = seen.ask('llm_kv_cache_utilization_ratio{server="dp2"}')
     assert sorted(row["metric"]["engine"] for row in per_engine) == ["0", "1"]
     assert all(0 <= float(row["value"][1]) <= 1 for row in per_engine)
-    assert prometheus.number('sum(llm_kv_cache_capacity_tokens{server="dp2"})') == 2560
-    finished = prometheus.number('sum(llm_requests_finished_total{server="dp2"})')
+    assert seen.number('sum(llm_kv_cache_capacity_tokens{server="dp2"})') == 2560
+    finished = seen.number('sum(llm_requests_finished_total{server="dp2"})')
     assert finished == sum(h.count for h in native("dp2", WIRE["e2e"]))

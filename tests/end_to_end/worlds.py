@@ -12,9 +12,10 @@ from functools import cached_property
 from pathlib import Path
 
 from tests.end_to_end import by_hand, gpus_by_hand
+from tests.end_to_end.processes import until
 from tests.end_to_end.real_prometheus import sidecar_of
 from tests.end_to_end.recorded import VLLM, VLLM_DP, Pages, serving
-from tests.end_to_end.samples import Sample, Scrape, parsed
+from tests.end_to_end.samples import Sample, Scrape, parsed, read_whole
 from tests.end_to_end.web import get
 
 HOURS = 2
@@ -84,7 +85,7 @@ def read_by_a_sidecar(folder: Path) -> dict[str, list[Page]]:
             for name, pages in served.items():
                 if n < len(files[name]):
                     pages.bodies["/metrics"] = files[name][n].read_bytes()
-            for sample in _of_servers(url):
+            for sample in until(lambda: read_whole(_of_servers(url), len(files))):
                 _page(found[sample.of("server")], n).append(sample)
         found = defaultdict(list, {name: pages[: len(files[name])] for name, pages in found.items()})
         for pages in served.values():
