@@ -39,6 +39,13 @@ class Product:
         assert all(rows[name]["available"] for name in names), rows
         return rows
 
+    def refused(self, name: str) -> dict[str, Any]:
+        """The rows, once this server is told as one where nothing listens: a process that stands still while it asks
+        tells for once that it got no answer."""
+        rows = self.shows(name)
+        assert [finding["reason"] for finding in rows[name]["findings"]] == ["connection_refused"], rows
+        return rows
+
 
 @contextmanager
 def up(folder: Path, *arguments: str, port: int | None = None, within: float = DEADLINE) -> Iterator[Product]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -21,4 +22,5 @@ def test_the_sidecar_finds_servers_where_it_is_told_to_look_also_later(tmp_path:
         with serving(vllm(VLLM, "1-mid10"), port=one):
             until(lambda: f'server="localhost:{one}"' in sidecar.get("/metrics").text or None, process)
             assert process.end() == 0
-    assert f"found at port {one}: vllm 0.32.0, tiny-qwen" in process.output()
+    found = re.search(rf"found at port {one}: vllm( 0\.32\.0)?, tiny-qwen\n", process.output())
+    assert found is not None, "the version is asked for beside the metrics, which are not kept waiting for it"

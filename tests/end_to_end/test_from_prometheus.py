@@ -99,8 +99,8 @@ def test_a_prometheus_that_is_not_there_is_told_and_read_once_it_is(tmp_path: Pa
                 rows = until(lambda: product.reads(f"127.0.0.1:{port}"), product.process)
                 assert [s["readable"] for s in sources(product)] == [True]
                 until(lambda: told not in product.get("/").text, product.process)
+                lines = product.process.output().splitlines()  # before its end, which is told as well
             assert [rows[f"127.0.0.1:{port}"][k] for k in ("up", "running", "waiting")] == [True, 12, 3]
-            lines = product.process.output().splitlines()
             assert len([line for line in lines if " ERROR " in line]) == 1, "whoever finds it out"
             (again,) = (line for line in lines if "again" in line)
             assert f"Prometheus at {prometheus.url} answers again: it did not for 0:" in again

@@ -8,6 +8,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,8 @@ def until_read_or_dead(running: Nursery, pid: int, database: Engine, seen: World
             return True
     if running.ended(_IDLE_SECONDS) is not None:
         return True
-    os.kill(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # its own death may come just now
+        os.kill(pid, signal.SIGKILL)
     assert running.ended() == -signal.SIGKILL
     return False
 

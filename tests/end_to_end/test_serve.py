@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import yaml
@@ -45,7 +46,7 @@ def test_the_monitor_shows_what_sidecars_elsewhere_read(tmp_path: Path) -> None:
             running(serve, tmp_path) as process,
         ):
             product = Product(f"http://127.0.0.1:{monitor}", process)
-            rows = until(lambda: product.shows("dead") and product.reads("one", "two"), process)
+            rows = until(lambda: product.refused("dead") and product.reads("one", "two"), process)
             assert process.end() == 0
             assert "nothing reads these sections in this release: advise\n" in process.output()
     assert {row["node"] for row in rows.values()} == {"gpu-1"}
@@ -125,4 +126,7 @@ def test_what_answers_in_a_sidecars_place_is_named_and_a_sidecar_without_servers
             assert process.end() == 0
     for problem, it_is in zip(problems[1:], ("this is vllm", "this is a monitor", "this is a Prometheus"), strict=True):
         assert it_is in str(problem)
-        assert process.output().count(str(problem)) == 1
+    for url, problem in zip((*urls[1:], prometheus.url), problems[1:], strict=True):
+        lines = [told for _, of, told in (line.partition(f" {url}: ") for line in process.output().splitlines()) if of]
+        assert str(problem) in lines
+        assert [line for line, _ in groupby(lines)] == lines, "once, for as long as nothing else is told of it"

@@ -126,7 +126,7 @@ def test_a_server_that_is_down_stands_beside_one_that_is_up(tmp_path: Path) -> N
             {"name": "dead", "url": f"http://127.0.0.1:{free_port()}"},
         ]
         with up(tmp_path, "--config", str(write_config(tmp_path, servers=servers))) as product:
-            rows = until(lambda: product.shows("dead") and product.reads("good"), product.process)
+            rows = until(lambda: product.refused("dead") and product.reads("good"), product.process)
     assert (rows["good"]["up"], rows["good"]["running"]) == (True, 12)
     assert (rows["dead"]["up"], rows["dead"]["available"], rows["dead"]["running"]) == (False, False, None)
     (finding,) = rows["dead"]["findings"]
@@ -202,7 +202,8 @@ def test_a_server_that_never_answers_does_not_hold_up_the_end(tmp_path: Path) ->
     with socket.socket() as silent, ThreadPoolExecutor() as others:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        servers = [{"name": "silent", "url": f"http://127.0.0.1:{silent.getsockname()[1]}"}]
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        servers = [{"name": "silent", "url": url, "timeout": "5m"}]  # or else it would be given up meanwhile
         with up(tmp_path, "--config", str(write_config(tmp_path, servers=servers))) as product:
             scrape = others.submit(product.get, "/metrics")
             with silent.accept()[0]:
