@@ -9,7 +9,7 @@ from threading import Thread
 
 import uvicorn
 from fastapi import FastAPI
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from monitor.fleet import Fleet
 from monitor.page.routes import router
@@ -35,6 +35,11 @@ def chromium() -> Iterator[Browser]:
         browser.on("context", lambda context: context.set_default_timeout(PATIENCE_MILLISECONDS))
         yield browser
         browser.close()
+
+
+def still(page: Page) -> None:
+    """Nothing that is opened from now on is refreshed: an element that was found is still there when it is asked."""
+    page.add_init_script("window.setTimeout = () => 0")
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from exporters.findings import finding
-from tests.end_to_end.browser import Monitor, chromium, monitoring
+from tests.end_to_end.browser import Monitor, chromium, monitoring, still
 from tests.end_to_end.test_page import DESK, PHONE, WALL, overflow, sticking_out
 from tests.monitor.gpu_data import bare_host, busy_host, gathered, reading
 from tests.monitor.page.fleet_data import FLEET, HOSTILE, NOW
@@ -51,6 +51,7 @@ def test_the_strip_fits_and_is_silent(monitor: Monitor, browser: Browser, size: 
 
 def test_trouble_of_a_gpu_is_told_by_icon_word_and_colour(monitor: Monitor, browser: Browser) -> None:
     page = browser.new_page()
+    still(page)
     page.goto(monitor.url)
     marks = [page.locator(".gpus .state", has_text=word).first for word in ("up", "lost", "throttled", "power limit")]
     assert len({mark.locator("svg").inner_html() for mark in marks}) == 4

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests.end_to_end.browser import Monitor, chromium, monitoring, serving
+from tests.end_to_end.browser import Monitor, chromium, monitoring, serving, still
 from tests.monitor.page.fleet_data import FLEET, HOSTILE, HOSTILE_SERVER, NOW, REPLAYED, Engine, Server
 
 REFRESH_MILLISECONDS = 5_000
@@ -115,6 +115,7 @@ def test_dark_and_light_follow_the_reader(whole: Monitor, tab: Tab) -> None:
 
 
 def test_state_is_told_by_icon_word_and_colour(whole: Monitor, tab: Tab) -> None:
+    still(tab.page)
     page = tab.open(whole.url)
     seen = {}
     for word in ("down", "metrics missing", "awake", "sleeping"):
@@ -254,6 +255,7 @@ def test_the_keyboard_reaches_content_and_servers(whole: Monitor, tab: Tab) -> N
 
 def test_a_gap_is_a_broken_line_on_a_shade_and_a_change_can_be_pointed_at(whole: Monitor, tab: Tab) -> None:
     """Nothing was read from minute 34 to 37; a change stands where the pointer finds its text."""
+    still(tab.page)
     page = tab.open(whole.url + "/servers/gpu-08/code")
     chart = page.locator(".tiles div", has_text="Generated tokens/s").locator("svg").last
     line, shade = chart.locator(".line"), chart.locator(".shade")

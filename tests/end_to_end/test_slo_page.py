@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.end_to_end.browser import chromium
+from tests.end_to_end.browser import chromium, still
 from tests.end_to_end.judged import ALERTS, HOSTILE_ALERTS, HOSTILE_FLEET, UNTIL, Judged, judged, told
 from tests.end_to_end.test_page import REFRESH_MILLISECONDS, Tab, overflow, sticking_out
 from tests.monitor.page.fleet_data import HOSTILE
@@ -226,6 +226,7 @@ def test_an_opened_runbook_stays_open_and_focused_while_new_alerts_come(tab: Tab
 
 
 def test_state_is_told_by_icon_word_and_colour(worlds: Worlds, tab: Tab) -> None:
+    still(tab.page)
     page = tab.open(f"{worlds['full'].url}/slos")
     seen = {}
     for word in ("exhausted", "ok", "idle"):
