@@ -18,7 +18,7 @@ from exporters.health import unhealthy
 from exporters.histogram import Histogram, projection
 from exporters.nodes import NO_SAMPLE, Scrape
 from exporters.observation import FieldStatus, Series, labels
-from exporters.plan import HistogramSlot, Identity, Limits, Plan, ScalarSlot, StateSlot, compile_plan
+from exporters.plan import HistogramSlot, Identity, Limits, Plan, ScalarSlot, Shown, StateSlot, Subject, compile_plan
 from exporters.schema import Phase, Unit
 from exporters.shared import SharedPlans
 from exporters.table import Form, Frontend, Json, Quality
@@ -162,7 +162,7 @@ class Normaliser:
         shared: SharedPlans | None = None,
     ) -> None:
         self.frontend = frontend
-        self._identity = identity
+        self._subject = Subject(frontend, identity, limits)
         self._limits = limits
         self._shared = shared
         self._plans: list[Plan] = []
@@ -199,7 +199,7 @@ class Normaliser:
         if samples > self._limits.max_samples:
             raise TooManySamples(samples, self._limits.max_samples)
         make = self._shared.compile_plan if self._shared else compile_plan
-        plan = make(self.frontend, self._identity, self._limits, text, keys, self._json, self._json_shape)
+        plan = make(self._subject, Shown(text, keys, self._json, self._json_shape))
         self._plans = [plan, *self._plans[: _MAX_PLANS - 1]]
         return plan
 

@@ -99,34 +99,37 @@ class Plan:
     available: bool
 
 
-def compile_plan(
-    frontend: Frontend,
-    identity: Identity,
-    limits: Limits,
-    text: str,
-    keys: list[str],
-    json: Mapping[int, Mapping[str, JsonValue]],
-    json_shape: object,
-) -> Plan:
-    """`keys` as `exposition.split` yields them for `text`, a regular page."""
-    planner = _Planner(frontend, identity, limits, index(text.split("\n"), keys, frontend.prefixes), json)
-    return planner.plan(keys, json_shape)
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Whose pages a plan reads, and how."""
+
+    frontend: Frontend
+    identity: Identity
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the server shows: a regular page, `keys` as `exposition.split` yields them for it, and its documents."""
+
+    text: str
+    keys: list[str]
+    json: Mapping[int, Mapping[str, JsonValue]]
+    json_shape: object
+
+
+def compile_plan(subject: Subject, shown: Shown) -> Plan:
+    page = index(shown.text.split("\n"), shown.keys, subject.frontend.prefixes)
+    return _Planner(subject, page, shown.json).plan(shown.keys, shown.json_shape)
 
 
 class _Planner:
-    def __init__(
-        self,
-        frontend: Frontend,
-        identity: Identity,
-        limits: Limits,
-        page: Page,
-        json: Mapping[int, Mapping[str, JsonValue]],
-    ) -> None:
-        self._frontend = frontend
-        self._identity = identity
-        self._limits = limits
+    def __init__(self, subject: Subject, page: Page, json: Mapping[int, Mapping[str, JsonValue]]) -> None:
+        self._frontend = frontend = subject.frontend
+        self._identity = subject.identity
+        self._limits = limits = subject.limits
         self._page = page
-        self._compiler = Compiler(frontend, page, json, prefer=identity.prefer)
+        self._compiler = Compiler(frontend, page, json, prefer=subject.identity.prefer)
         self._facts = {name: self._fact(alternatives) for name, alternatives in frontend.facts.items()}
         self._role = self._fact_text("role") or "unified"
         page.facts = {name: numbers for name in self._facts if (numbers := parse_version(self._fact_text(name)))}

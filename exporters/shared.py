@@ -2,58 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from exporters import exposition
-from exporters.documents import JsonValue
 from exporters.observation import Labels, Series
-from exporters.plan import HistogramSlot, Identity, Limits, Plan, ScalarSlot, StateSlot, compile_plan, histogram_slot
-from exporters.table import Frontend
+from exporters.plan import HistogramSlot, Plan, ScalarSlot, Shown, StateSlot, Subject, compile_plan, histogram_slot
 
 _MAX_KEPT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    frontend: Frontend
-    identity: Identity
-    limits: Limits
+    subject: Subject
     comments: list[str]
     plan: Plan
 
-    def is_for(self, frontend: Frontend, identity: Identity, limits: Limits) -> bool:
+    def is_for(self, subject: Subject) -> bool:
         """But for the server's name."""
-        both_named = bool(self.identity.server and identity.server)
-        same = both_named and replace(self.identity, server=identity.server) == identity
-        return same and self.frontend is frontend and self.limits == limits
+        own, other = self.subject, subject
+        both_named = bool(own.identity.server and other.identity.server)
+        same = both_named and replace(own.identity, server=other.identity.server) == other.identity
+        return same and own.frontend is other.frontend and own.limits == other.limits
 
 
 class SharedPlans:
     def __init__(self) -> None:
         self._known: tuple[_Known, ...] = ()
 
-    def compile_plan(
-        self,
-        frontend: Frontend,
-        identity: Identity,
-        limits: Limits,
-        text: str,
-        keys: list[str],
-        json: Mapping[int, Mapping[str, JsonValue]],
-        json_shape: object,
-    ) -> Plan:
+    def compile_plan(self, subject: Subject, shown: Shown) -> Plan:
         """As `compile_plan` makes it."""
-        comments = [line for line in text.split("\n") if line.startswith("#")]
+        comments = [line for line in shown.text.split("\n") if line.startswith("#")]
         for known in self._known:
             plan = known.plan
-            is_same = plan.keys == keys and plan.json_shape == json_shape and known.comments == comments
-            if is_same and known.is_for(frontend, identity, limits):
-                return _renamed(plan, identity.server)
-        made = compile_plan(frontend, identity, limits, text, keys, json, json_shape)
+            is_same = plan.keys == shown.keys and plan.json_shape == shown.json_shape and known.comments == comments
+            if is_same and known.is_for(subject):
+                return _renamed(plan, subject.identity.server)
+        made = compile_plan(subject, shown)
         # A duplicate is told with its number.
         if all(reason != "duplicate" for _, reason in made.dropped):
-            self._known = (_Known(frontend, identity, limits, comments, made), *self._known[: _MAX_KEPT - 1])
+            self._known = (_Known(subject, comments, made), *self._known[: _MAX_KEPT - 1])
         return made
 
 
