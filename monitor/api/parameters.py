@@ -17,6 +17,7 @@ Parameters = Sequence[tuple[str, str]]
 """Of a query string."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d|w)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DAY_WITHOUT_DASHES = re.compile(r"((?:19|20)\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 _AIMED_POINTS = 300
 AUTO = "auto"
@@ -39,6 +40,9 @@ def moment(parameter: str, text: str, now: float, also: Sequence[str] = ()) -> f
         return max(0.0, now - age)
     if text == "now":
         return now
+    if day := _DAY_WITHOUT_DASHES.fullmatch(text.strip()):
+        told = f"{quoted(text)} may be a day, or seconds of the year 1970"
+        raise InvalidParameter(parameter, told, [*also, *_MOMENTS], "-".join(day.groups()))
     found = _number(text)
     if found is None:
         found = _rfc3339(text)

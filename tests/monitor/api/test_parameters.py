@@ -35,6 +35,18 @@ def test_what_is_no_moment_is_refused_with_what_would_be(text: str) -> None:
     assert "unix seconds" in caught.value.allowed
 
 
+@pytest.mark.parametrize(("text", "meant"), [("20261130", "2026-11-30"), (" 19991231", "1999-12-31")])
+def test_a_day_without_dashes_is_not_taken_for_seconds(text: str, meant: str) -> None:
+    with pytest.raises(InvalidParameter, match="may be a day, or seconds of the year 1970") as caught:
+        moment("since", text, NOW)
+    assert caught.value.meant == meant
+
+
+@pytest.mark.parametrize("text", ["20261301", "20260132", "202611300", "2026113"])
+def test_other_numbers_are_seconds(text: str) -> None:
+    assert moment("since", text, NOW) == int(text)
+
+
 @pytest.mark.parametrize(
     ("window", "seconds"),
     [
