@@ -122,16 +122,21 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> N
 
 
 def _keep_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """Of two that switch a new file at once SQLite refuses one without waiting: each would wait for the other."""
+    """Of two that switch a new file at once SQLite refuses one without waiting: each would wait for the other.
+
+    The last attempt begins when the time is over: this process may have stood still for all of it.
+    """
     deadline = time.monotonic() + _BUSY_MILLISECONDS / 1000
+    is_last = False
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+            if not error.sqlite_errorname.startswith("SQLITE_BUSY") or is_last:
                 raise
         else:
             return
+        is_last = time.monotonic() >= deadline
         time.sleep(_BETWEEN_ATTEMPTS_SECONDS)
 
 
