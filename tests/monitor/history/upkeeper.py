@@ -1,6 +1,7 @@
 """A process that rolls up, backs up or restores: `upkeeper.py LIVES roll-up|back-up|restore DATABASE_URL [FILE]`.
 
-Wherever it tells how far it is it loses a life; with the last it dies by SIGKILL, some moment later.
+Wherever it tells how far it is it loses a life; with the last it dies by SIGKILL, some moment later, but before it
+tells anything more.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ def main() -> None:
     times = count(1)
 
     def tell(_: str = "") -> None:
-        if next(times) == int(lives):
+        lost = next(times)
+        if lost == int(lives):
             Thread(target=os.kill, args=(os.getpid(), signal.SIGKILL)).start()
+        elif 0 < int(lives) < lost:
+            signal.pause()
 
     def wants_to_end() -> bool:
         tell()
