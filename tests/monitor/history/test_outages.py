@@ -1,7 +1,7 @@
 """PostgreSQL goes away, or another writer stands in the way: nothing is lost, and nothing doubled."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import Engine, event, text
@@ -11,6 +11,7 @@ from monitor.history.minutes import Minute, Window
 from monitor.history.recording import Recording
 from monitor.history.store import Store, WriteError
 from monitor.history.upsert import Progress
+from tests.end_to_end.processes import until
 from tests.monitor.history.stored import engine_rows, rows
 from tests.monitor.observations import ENGINE_0, observation, series
 from tests.servers.postgres import Postgres
@@ -87,25 +88,33 @@ def test_a_deadlock_costs_no_more_than_another_attempt(database: Engine) -> None
     """Whoever else locks the rows in another order, a person at a prompt for one."""
     store = Store(database)
     store.write_windows([Window(0, {ENGINE_0: Minute(4)})], [], Progress("a", 0, 60))
+    first_attempts: Iterator[None] = iter([None])
+    locking: list[Future[None]] = []
     with database.connect() as other, ThreadPoolExecutor() as pool:
         other.execute(text("SET deadlock_timeout = '1h'"))  # the other side is the one that is ended
         other.execute(text("SELECT * FROM engine_minute FOR UPDATE"))
-        writing = pool.submit(store.write_windows, [Window(0, {ENGINE_0: Minute(5)})], [], Progress("a", 0, 60))
-        _wait_until_blocked(database)
-        other.execute(text("UPDATE rollup_due SET touched = 7"))
-        other.commit()
-        writing.result()
+
+        def lock_in_another_order() -> None:
+            other.execute(text("UPDATE rollup_due SET touched = 7"))
+            other.commit()
+
+        @event.listens_for(database, "before_cursor_execute")
+        def _meet(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            """Who waits last is the one that sees the deadlock: each looks only once."""
+            if statement.startswith("INSERT INTO engine_minute") and next(first_attempts, "none left") is None:
+                locking.append(pool.submit(lock_in_another_order))
+                until(lambda: _is_blocked(database))
+
+        store.write_windows([Window(0, {ENGINE_0: Minute(5)})], [], Progress("a", 0, 60))
+        locking[0].result()
     [row] = engine_rows(database).values()
     assert row["samples"] == 5
 
 
-def _wait_until_blocked(database: Engine) -> None:
-    waits = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
+def _is_blocked(database: Engine) -> bool:
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     with database.connect() as watching:
-        while not watching.scalar(waits):
-            watching.rollback()
+        return bool(watching.scalar(text(waits)))
 
 
 def test_a_series_that_was_deleted_meanwhile_is_made_again(database: Engine) -> None:
