@@ -7,6 +7,8 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import Self
 
+from tests.end_to_end.processes import free_port
+
 _CHUNK = 65_536
 
 
@@ -15,13 +17,12 @@ class Wire:
 
     def __init__(self, to: int) -> None:
         self._to = to
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+        self.port = free_port()
         self._ends: set[socket.socket] = set()
         self._lock = Lock()
 
     def __enter__(self) -> Self:
-        self._listen()
+        self.mend()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -36,9 +37,6 @@ class Wire:
 
     def mend(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", self.port))
-        self._listen()
-
-    def _listen(self) -> None:
         self._accepting = Thread(target=self._accept, args=(self._listener,))
         self._accepting.start()
 
@@ -46,11 +44,18 @@ class Wire:
         with suppress(OSError):
             while True:
                 near, _ = listener.accept()
-                far = socket.create_connection(("127.0.0.1", self._to))
-                with self._lock:
-                    self._ends |= {near, far}
-                for source, sink in ((near, far), (far, near)):
-                    Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+                self._connect(near)
+
+    def _connect(self, near: socket.socket) -> None:
+        try:
+            far = socket.create_connection(("127.0.0.1", self._to))
+        except OSError:
+            _close(near)
+            return
+        with self._lock:
+            self._ends |= {near, far}
+        for source, sink in ((near, far), (far, near)):
+            Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
