@@ -47,7 +47,7 @@ class Postgres(Server):
         self.start()
         self._tell(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
-            yield f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{name}"
+            yield f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{name}?connect_timeout={DEADLINE:.0f}"
         finally:
             self.start()
             self._tell(f"DROP DATABASE {name} WITH (FORCE)")
