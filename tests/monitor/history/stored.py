@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from psycopg.rows import dict_row
 from sqlalchemy import Engine
 
 from monitor.history.encoding import decode
+from tests.end_to_end.processes import DEADLINE
 
 Row = dict[str, Any]
 Stored = Path | Engine
@@ -30,10 +31,10 @@ def connected(to: Stored) -> Iterator[sqlite3.Connection | psycopg.Connection[Ro
         with psycopg.connect(plain, row_factory=dict_row) as postgres:
             yield postgres
         return
-    sqlite = sqlite3.connect(to if isinstance(to, Path) else to.url.database or "")
-    sqlite.row_factory = sqlite3.Row
-    yield sqlite
-    sqlite.close()
+    file = to if isinstance(to, Path) else to.url.database or ""
+    with closing(sqlite3.connect(file, timeout=DEADLINE)) as sqlite:
+        sqlite.row_factory = sqlite3.Row
+        yield sqlite
 
 
 def asked(connection: sqlite3.Connection | psycopg.Connection[Row], query: str) -> list[Row]:
