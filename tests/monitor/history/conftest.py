@@ -5,8 +5,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from monitor.history import lease
 from monitor.history.database import open_database, sqlite_url
 from tests.servers.postgres import Postgres
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leases_that_last() -> Iterator[None]:
+    """Those that are to run out are set so: none does by itself, however long a test stands still."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lease, "LEASE_SECONDS", 3600.0)
+        yield
 
 
 @pytest.fixture(scope="module")

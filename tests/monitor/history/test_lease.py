@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Engine, text
 
+from monitor.history import lease as module
 from monitor.history.database import open_database
-from monitor.history.lease import LEASE_SECONDS, Holder, Lease, LeaseError, LeaseLost, this_process
+from monitor.history.lease import Holder, Lease, LeaseError, LeaseLost, this_process
 from tests.servers.postgres import Postgres
 
 
@@ -43,7 +44,7 @@ def test_leases_of_other_names_are_others(database: Engine) -> None:
 def test_one_that_is_not_kept_runs_out(database: Engine) -> None:
     first, second = Lease(database, "scraped", "a"), Lease(database, "scraped", "b")
     first.acquire()
-    set_until(database, LEASE_SECONDS - 1)
+    set_until(database, module.LEASE_SECONDS - 1)
     assert not second.acquire()
     set_until(database, -1)
     assert second.acquire()
@@ -119,6 +120,7 @@ input()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "True\n"
+        set_until(database, module.LEASE_SECONDS)
         assert not mine.acquire()
         assert mine.other == f"process {process.pid} on {os.uname().nodename}"
         process.kill()
@@ -139,8 +141,6 @@ def test_only_a_process_that_surely_is_gone_counts_as_dead() -> None:
 
 def test_a_process_that_died_and_was_not_waited_for_is_dead() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        from monitor.history import lease as module
-
         holder = replace(this_process(), pid=str(process.pid), started=module._started(str(process.pid)))
         assert not holder.is_dead()
         process.kill()
