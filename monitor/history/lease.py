@@ -124,7 +124,7 @@ class Lease:
         now = _now(connection)
         known = select(leases.c.holder).where(leases.c.name == self._name)
         free = [leases.c.holder == self._holder, leases.c.until <= now, leases.c.until > now + 2 * LEASE_SECONDS]
-        found: str | None = connection.scalar(known)
+        found: str | None = connection.scalar(known.with_for_update())  # or another could have it before the insert
         process = Holder.parsed(found) if found else None
         if process is not None and process.is_dead():
             free.append(leases.c.holder == found)

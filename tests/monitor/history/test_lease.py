@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from monitor.history import lease as module
 from monitor.history.database import open_database
@@ -74,6 +74,27 @@ def test_who_takes_it_again_knows_that_another_may_have_had_it(database: Engine)
     second.release()
     assert (first.acquire(), first.term) == (True, 2)
     assert (second.acquire(), second.term) == (False, 1)
+
+
+def test_nobody_has_it_unnoticed_while_its_holder_takes_it_again(postgres_database: Engine) -> None:
+    """Who stands still after seeing that it is the holder would not know that another was, too."""
+    url = postgres_database.url.update_query_dict({"options": "-c lock_timeout=10"})
+    other = open_database(url.render_as_string())
+    first, second = Lease(postgres_database, "scraped", "a"), Lease(other, "scraped", "b")
+    first.acquire()
+    set_until(postgres_database, -1)
+    refused: list[str] = []
+
+    @event.listens_for(postgres_database, "before_cursor_execute")
+    def _want(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("INSERT INTO leases"):
+            with pytest.raises(LeaseError, match="lock timeout"):
+                second.acquire()
+            refused.append(statement)
+
+    assert (first.acquire(), first.term) == (True, 1)
+    assert len(refused) == 1
+    other.dispose()
 
 
 def test_who_has_lost_it_cannot_write(database: Engine) -> None:
