@@ -60,12 +60,15 @@ class Holder:
 
     def is_dead(self) -> bool:
         """Of another host, container or boot that cannot be told."""
-        return bool(self.space) and self.space == _pid_space() and _started(self.pid) != self.started
+        if not self.space or self.space != _pid_space():
+            return False
+        started = _started(self.pid)
+        return started is not None and started != self.started
 
 
 def this_process() -> Holder:
     pid = str(os.getpid())
-    return Holder(socket.gethostname(), pid, _started(pid), _pid_space(), uuid4().hex[:8])
+    return Holder(socket.gethostname(), pid, _started(pid) or "", _pid_space(), uuid4().hex[:8])
 
 
 @cache
@@ -77,13 +80,19 @@ def _pid_space() -> str:
         return ""
 
 
-def _started(pid: str) -> str:
-    """Empty where no such process runs."""
+def _started(pid: str) -> str | None:
+    """Empty where no such process runs; None where it is another user's that cannot be seen."""
+    is_anothers = False
     try:
         os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        is_anothers = True
+    try:
         after_name = (_PROC / pid / "stat").read_text().rpartition(")")[2].split()
     except (ProcessLookupError, FileNotFoundError):
-        return ""
+        return None if is_anothers else ""
     return "" if after_name[0] in "ZX" else after_name[19]
 
 

@@ -3,6 +3,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, event, text
@@ -160,9 +161,24 @@ def test_only_a_process_that_surely_is_gone_counts_as_dead() -> None:
     assert Holder.parsed("somebody") is None
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_process_of_another_user_is_alive_whether_it_is_seen_or_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_seen: bool
+) -> None:
+    def refuse(_pid: int, _signal: int) -> None:
+        raise PermissionError
+
+    me = this_process()
+    monkeypatch.setattr(os, "kill", refuse)
+    if not is_seen:
+        monkeypatch.setattr(module, "_PROC", tmp_path)
+    assert not me.is_dead()
+    assert replace(me, started="1").is_dead() is is_seen, "another process may have its number now"
+
+
 def test_a_process_that_died_and_was_not_waited_for_is_dead() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        holder = replace(this_process(), pid=str(process.pid), started=module._started(str(process.pid)))
+        holder = replace(this_process(), pid=str(process.pid), started=module._started(str(process.pid)) or "")
         assert not holder.is_dead()
         process.kill()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
