@@ -41,11 +41,11 @@ class Postgres(Server):
         return psycopg.connect(host="127.0.0.1", port=self.port, user=USER, dbname=database, autocommit=True)
 
     @contextmanager
-    def new_database(self, template: str = "template1") -> Iterator[str]:
+    def new_database(self, template: str = "template1", options: str = "") -> Iterator[str]:
         """Its URL. Dropped at the end, whoever is still connected; for both a stopped cluster is started."""
         name = next(self._names)
         self.start()
-        self._tell(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self._tell(f"CREATE DATABASE {name} TEMPLATE {template} {options}")
         try:
             yield f"postgresql+psycopg://{USER}@127.0.0.1:{self.port}/{name}?connect_timeout={DEADLINE:.0f}"
         finally:

@@ -91,11 +91,10 @@ def test_a_user_without_rights(postgres: Postgres, postgres_url: str) -> None:
     assert ": this user lacks a right (permission denied for schema public); make it the owner" in told
 
 
-def test_a_database_that_cannot_hold_every_name(postgres: Postgres, postgres_url: str) -> None:
-    with postgres.connect() as connection:
-        connection.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0")
-        told = refused(make_url(postgres_url).set(database="latin").render_as_string())
-        connection.execute("DROP DATABASE latin")
+def test_a_database_that_cannot_hold_every_name(postgres: Postgres) -> None:
+    latin = "ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C'"
+    with postgres.new_database("template0", latin) as url:
+        told = refused(url)
     assert "the database's encoding is LATIN1, which cannot hold every name" in told
 
 
