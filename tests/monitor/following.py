@@ -13,6 +13,7 @@ from monitor.follower import Follower
 from monitor.history.store import Store
 from monitor.sources.prometheus.answers import Points
 from monitor.sources.prometheus.client import Client
+from tests.end_to_end.processes import DEADLINE
 
 
 class Dated(Client):
@@ -41,7 +42,8 @@ class Dated(Client):
 
 
 def config_of(url: str, **more: Any) -> PrometheusSection:
-    return PrometheusSection.model_validate({"url": url, "max_requests_per_second": 1000.0, **more})
+    settings = {"url": url, "max_requests_per_second": 1000.0, "timeout": DEADLINE, **more}
+    return PrometheusSection.model_validate(settings)
 
 
 @asynccontextmanager

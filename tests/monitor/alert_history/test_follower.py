@@ -14,11 +14,10 @@ from monitor.alert_history import follower as module
 from monitor.alert_history.alert import Alert
 from monitor.alert_history.follower import AlertFollower
 from monitor.alert_history.store import AlertStore, Wanted
-from monitor.config import PrometheusSection
 from monitor.sources import SourceError
-from monitor.sources.prometheus.client import Client
 from tests.exporters.servers import unused_url
 from tests.monitor.alert_history.told import alert, notification
+from tests.monitor.following import Dated, config_of
 from tests.servers.prometheus import Prometheus
 
 HOUR = 3600
@@ -79,21 +78,13 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 
 
 @asynccontextmanager
-async def following(
-    url: str, database: Engine, *, delay: float = 30.0, **settings: Any
-) -> AsyncIterator[AlertFollower]:
-    """`delay` says as of when is read: it may be longer than any that can be configured."""
-    backfill = time.time() - START + HOUR
-    given = {"url": url, "max_requests_per_second": 1e6, "backfill": backfill, **settings}
-    config = PrometheusSection.model_validate(given).model_copy(update={"delay": delay})
-    client = Client(config)
+async def following(url: str, database: Engine, until: int = 7200, **settings: Any) -> AsyncIterator[AlertFollower]:
+    """Nothing later than so many seconds after the start is read, however long that takes."""
+    config = config_of(url, backfill=4 * HOUR, **settings)
+    client = Dated(config, lambda question, seconds: None)
+    client.at = START + until + config.delay
     yield AlertFollower(client, config, AlertStore(database))
     await client.aclose()
-
-
-def until(seconds: int) -> dict[str, float]:
-    """The delay after which nothing later than so many seconds after the start is read."""
-    return {"delay": time.time() - START - seconds}
 
 
 def rows(database: Engine) -> list[Alert]:
@@ -110,7 +101,7 @@ def spans(database: Engine) -> dict[str, list[tuple[float, float, float | None]]
 
 
 async def test_what_prometheus_kept_is_read_through_a_pause(prometheus: Prometheus, database: Engine) -> None:
-    async with following(prometheus.url, database, **until(7200)) as follower:
+    async with following(prometheus.url, database) as follower:
         await follower.catch_up()
     assert spans(database) == EXPECTED
     assert {tuple(row.labels) for row in rows(database)} == {("alertname", "cluster")}, "the replica is no label of it"
@@ -121,14 +112,14 @@ async def test_where_the_windows_begin_does_not_matter(
     prometheus: Prometheus, sqlite_database: Engine, monkeypatch: pytest.MonkeyPatch, seconds: int
 ) -> None:
     monkeypatch.setattr(module, "_MOST_SECONDS", seconds)
-    async with following(prometheus.url, sqlite_database, **until(7200)) as follower:
+    async with following(prometheus.url, sqlite_database) as follower:
         await follower.catch_up()
     assert spans(sqlite_database) == EXPECTED
 
 
 async def test_one_that_was_there_all_along_has_the_same_rows(prometheus: Prometheus, sqlite_database: Engine) -> None:
     for minute in range(0, 7201, 60):
-        async with following(prometheus.url, sqlite_database, **until(minute)) as follower:
+        async with following(prometheus.url, sqlite_database, minute) as follower:
             await follower.catch_up()
     assert spans(sqlite_database) == EXPECTED
 
@@ -137,11 +128,11 @@ async def test_one_that_was_there_all_along_has_the_same_rows(prometheus: Promet
 async def test_another_part_of_the_same_prometheus_is_read_from_the_beginning(
     prometheus: Prometheus, sqlite_database: Engine, before: dict[str, Any]
 ) -> None:
-    async with following(prometheus.url, sqlite_database, **until(7200), **before) as follower:
+    async with following(prometheus.url, sqlite_database, **before) as follower:
         await follower.catch_up()
     with sqlite_database.begin() as connection:
         connection.exec_driver_sql("DELETE FROM alerts")
-    async with following(prometheus.url, sqlite_database, **until(7200)) as follower:
+    async with following(prometheus.url, sqlite_database) as follower:
         await follower.catch_up()
     assert spans(sqlite_database) == EXPECTED
 
@@ -154,26 +145,26 @@ async def test_while_it_is_down_alerts_fire_on_and_what_ended_ends_soon_after(
         (4500, ["Always", "Into", "Through", "ThroughAnew"]),
         (4561, ["Always", "Through", "ThroughAnew"]),
     ):
-        async with following(prometheus.url, sqlite_database, **until(seconds)) as follower:
+        async with following(prometheus.url, sqlite_database, seconds) as follower:
             await follower.catch_up()
         assert sorted(row.name for row in rows(sqlite_database) if row.ends_at is None) == open_ones
 
 
 async def test_reading_everything_again_changes_nothing(prometheus: Prometheus, database: Engine) -> None:
-    async with following(prometheus.url, database, **until(7200)) as follower:
+    async with following(prometheus.url, database) as follower:
         await follower.catch_up()
         before = rows(database)
     with database.begin() as connection:
         connection.exec_driver_sql("DELETE FROM progress")
-    async with following(prometheus.url, database, **until(7200)) as follower:
+    async with following(prometheus.url, database) as follower:
         await follower.catch_up()
     assert rows(database) == before
 
 
 async def test_two_monitors_at_once_write_the_same_rows(prometheus: Prometheus, database: Engine) -> None:
     async with (
-        following(prometheus.url, database, **until(7200)) as one,
-        following(prometheus.url, database, **until(7200)) as other,
+        following(prometheus.url, database) as one,
+        following(prometheus.url, database) as other,
     ):
         await asyncio.gather(one.catch_up(), other.catch_up())
     assert spans(database) == EXPECTED
@@ -182,7 +173,7 @@ async def test_two_monitors_at_once_write_the_same_rows(prometheus: Prometheus, 
 async def test_what_alertmanager_told_meanwhile_is_of_the_same_rows(prometheus: Prometheus, database: Engine) -> None:
     of = {"alertname": "Through", "cluster": "c1", "region": "external"}
     AlertStore(database).tell(notification(alert(START + 1800, labels=of)), START + 1830)
-    async with following(prometheus.url, database, **until(7200)) as follower:
+    async with following(prometheus.url, database) as follower:
         await follower.catch_up()
     assert spans(database) == EXPECTED
     (row,) = (row for row in rows(database) if row.name == "Through")
@@ -191,7 +182,7 @@ async def test_what_alertmanager_told_meanwhile_is_of_the_same_rows(prometheus: 
 
 async def test_only_alerts_that_the_selector_names_are_read(prometheus: Prometheus, sqlite_database: Engine) -> None:
     only = 'alertname="Before"'
-    async with following(prometheus.url, sqlite_database, **until(7200), selector=only) as follower:
+    async with following(prometheus.url, sqlite_database, selector=only) as follower:
         await follower.catch_up()
     assert list(spans(sqlite_database)) == ["Before"]
 
@@ -204,7 +195,7 @@ async def test_an_answer_that_is_too_large_is_asked_for_in_parts(
     (tmp_path / "history.om").write_text(openmetrics(HISTORY))
     limited.load(tmp_path / "history.om")
     with limited:
-        async with following(limited.url, sqlite_database, **until(7200)) as follower:
+        async with following(limited.url, sqlite_database) as follower:
             await follower.catch_up()
     assert spans(sqlite_database) == EXPECTED
 
