@@ -22,7 +22,7 @@ from monitor.evaluate.poster import Poster
 from monitor.evaluate.raised import Raised
 from monitor.fleet import Fleet
 from monitor.history.ask import History
-from tests.end_to_end.processes import until
+from tests.end_to_end.processes import DEADLINE, until
 from tests.end_to_end.web import get
 from tests.exporters.servers import CERTIFICATE, answering, https_context, pages, response, serving, unused_url
 from tests.monitor.evaluate.minutes import HOUR
@@ -33,6 +33,12 @@ CONFIG = """
 route: {receiver: nobody, group_wait: 1s}
 receivers: [{name: nobody}]
 """
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that stands still for a while is no Alertmanager that does not answer."""
+    monkeypatch.setattr("monitor.evaluate.poster._TIMEOUT_SECONDS", DEADLINE)
 
 
 def an_hour_ago() -> int:
