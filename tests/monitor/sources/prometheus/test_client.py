@@ -13,10 +13,12 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from exporters.fetch import Answer, Failure
 from monitor.config import PrometheusSection
 from monitor.sources import SourceError
 from monitor.sources.prometheus.answers import Away, Busy, Points, TimedOut, TooMuch, Unavailable
 from monitor.sources.prometheus.client import Client
+from tests.end_to_end.processes import DEADLINE
 from tests.exporters.servers import (
     CERTIFICATE,
     Served,
@@ -271,17 +273,28 @@ async def switched(*bodies: bytes) -> AsyncIterator[tuple[Client, list[bytes]]]:
     """Answers with the first of `bodies`, as they stand then; not at all where that is empty."""
     now = list(bodies)
 
+    def answer_to(form: str) -> bytes:
+        return now[-1] if parse_qs(form)["query"] == ["time()"] else now[0]
+
+    class Waiting(Client):
+        """Only where no answer comes is it given up: others may be late on a busy machine."""
+
+        async def _send(self, path: str, form: str) -> Answer | Failure:
+            timeout = DEADLINE if answer_to(form) else 0.05
+            self._config = self._config.model_copy(update={"timeout": timeout})
+            return await super()._send(path, form)
+
     async def handler(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         form = (await reader.readexactly(int(served.header("content-length") or 0))).decode()
-        is_short = parse_qs(form)["query"] == ["time()"]
-        body = now[-1] if is_short else now[0]
-        if body:
+        if body := answer_to(form):
             writer.write(body)
         else:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
 
-    async with serving(handler) as served, client_of(served.url, timeout=1.0) as client:
+    async with serving(handler) as served:
+        client = Waiting(PrometheusSection.model_validate({"url": served.url, "max_requests_per_second": 1e6}))
         yield client, now
+        await client.aclose()
 
 
 async def refused(client: Client, *expressions: str) -> list[bool]:
