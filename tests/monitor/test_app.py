@@ -25,6 +25,7 @@ from monitor.history.upkeep import Upkeep
 from monitor.recorder import Recorder
 from monitor.sources import SourceError
 from monitor.sources.in_process import InProcess
+from tests.end_to_end.processes import DEADLINE
 from tests.exporters.servers import pages, response, serving
 from tests.monitor.observations import observation
 
@@ -82,7 +83,8 @@ async def test_the_size_of_the_history_is_told_once_it_is_known(
 
 async def test_everything_runs_in_one_process(tmp_path: Path) -> None:
     async with serving(pages({"/metrics": response(PAGE)})) as served:
-        sidecar = Sidecar(Config(node="n1", servers=(Server.model_validate({"url": served.url, "name": "a"}),)))
+        server = Server.model_validate({"url": served.url, "name": "a", "timeout": DEADLINE})
+        sidecar = Sidecar(Config(node="n1", servers=(server,)))
         source = InProcess(sidecar)
         monitor = assemble(MonitorConfig(), [source], database_url=f"sqlite:///{tmp_path}/history.sqlite")
         await monitor.recorder.observe(source)

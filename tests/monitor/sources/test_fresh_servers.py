@@ -6,6 +6,7 @@ from exporters.config import Config, Server
 from exporters.sidecar import Sidecar
 from monitor.history.minutes import State, Window, advance
 from monitor.sources.sidecar_url import SidecarUrl
+from tests.end_to_end.processes import DEADLINE
 from tests.exporters.servers import pages, response, serving
 
 NOW = 1_800_000_000.0
@@ -18,6 +19,12 @@ BURST = response(
 )
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents that come are waited for, also on a machine that stands still for a while."""
+    monkeypatch.setattr("exporters.target._SETTLE_SECONDS", DEADLINE)
+
+
 async def minutes(first: bytes, documents: dict[str, bytes]) -> list[Window]:
     """What the history makes of a server that answers `first` and 15 seconds later the burst: by the sidecar of its own
     process, and by the page of one elsewhere."""
@@ -25,9 +32,9 @@ async def minutes(first: bytes, documents: dict[str, bytes]) -> list[Window]:
     at = [NOW]
     answers, shown = dict(documents), {"/metrics": response("\n")}
     async with serving(pages(answers)) as served, serving(pages(shown)) as elsewhere:
-        servers = (Server.model_validate({"url": served.url, "name": "s1"}),)
+        servers = (Server.model_validate({"url": served.url, "name": "s1", "timeout": DEADLINE}),)
         sidecar = Sidecar(Config(node="n1", servers=servers), clock=lambda: at[0])
-        far = SidecarUrl(elsewhere.url, 10, clock=lambda: at[0])
+        far = SidecarUrl(elsewhere.url, DEADLINE, clock=lambda: at[0])
         for page in (first, BURST):
             answers["/metrics"] = page
             collected = await sidecar.collect()

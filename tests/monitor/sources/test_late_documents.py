@@ -16,6 +16,7 @@ from exporters.tables.trtllm_serve import TRTLLM_SERVE
 from monitor.fleet import Fleet, ServerRow
 from monitor.history.minutes import State, advance
 from monitor.sources.sidecar_url import SidecarUrl
+from tests.end_to_end.processes import DEADLINE
 from tests.exporters.servers import Handler, pages, response, serving
 
 JSON = "application/json"
@@ -24,14 +25,20 @@ FAILS = response(status=500)
 FINISHED, GENERATED = "llm_requests_finished_total", ("llm_generation_tokens_total", "")
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents that come are waited for, also on a machine that stands still for a while."""
+    monkeypatch.setattr("exporters.target._SETTLE_SECONDS", DEADLINE)
+
+
 class Watched:
     """One server, by both ways, 15 seconds from one reading to the next."""
 
     def __init__(self, url: str, frontend: str, elsewhere: str, shown: dict[str, bytes]) -> None:
         self._now = NOW
-        server = Server.model_validate({"url": url, "name": "s1", "frontend": frontend})
+        server = Server.model_validate({"url": url, "name": "s1", "frontend": frontend, "timeout": DEADLINE})
         self._sidecar = Sidecar(Config(node="n1", servers=(server,)), clock=lambda: self._now)
-        self._far = SidecarUrl(elsewhere, 10, clock=lambda: self._now)
+        self._far = SidecarUrl(elsewhere, DEADLINE, clock=lambda: self._now)
         self._shown = shown
         self._states, self._fleets = (State(), State()), (Fleet(), Fleet())
         self.reasons: list[list[str]] = []
@@ -86,12 +93,14 @@ async def counted_by_triton(
     return server.reasons, set(server.counted((FINISHED, "stop")))
 
 
+@pytest.mark.usefixtures("patient")
 async def test_the_requests_of_a_life_that_come_to_light_late_are_a_base_line(monkeypatch: pytest.MonkeyPatch) -> None:
     reasons, counted = await counted_by_triton(monkeypatch, FAILS, FAILS, finished(9000), finished(9004))
     assert reasons == [["documents_unread"], ["documents_unread"], [], [], []]
     assert counted == {4}
 
 
+@pytest.mark.usefixtures("patient")
 async def test_requests_that_a_document_told_again_after_a_while_are_the_difference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -147,7 +156,7 @@ def polled_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FRONTENDS, "trtllm_serve", replace(TRTLLM_SERVE, documents=tuple(often)))
 
 
-@pytest.mark.usefixtures("polled_often")
+@pytest.mark.usefixtures("polled_often", "patient")
 async def test_what_follows_statistics_without_a_record_counts_in_full() -> None:
     """3 iterations with 20 tokens in all, and 1 first token; the reused blocks are those of the life before."""
     statistics, shown = Statistics(), {"/metrics": response("\n")}
@@ -166,7 +175,7 @@ async def test_what_follows_statistics_without_a_record_counts_in_full() -> None
     assert [row.generation_tokens_per_second for row in server.rows()] == [21 / 15, 21 / 15]
 
 
-@pytest.mark.usefixtures("polled_often")
+@pytest.mark.usefixtures("polled_often", "patient")
 async def test_the_records_of_the_first_answer_are_a_base_line() -> None:
     statistics, shown = Statistics(), {"/metrics": response("\n")}
     statistics.queue += records(4, 8)

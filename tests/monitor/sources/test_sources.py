@@ -16,6 +16,7 @@ from monitor.sources import Source, SourceError
 from monitor.sources.in_process import InProcess
 from monitor.sources.rebuild import observations
 from monitor.sources.sidecar_url import SidecarUrl
+from tests.end_to_end.processes import DEADLINE
 from tests.exporters.servers import answering, pages, response, serving, silence, unused_url
 from tests.monitor.gpu_data import gathered, reading
 
@@ -63,7 +64,8 @@ async def test_gpus_that_dcgm_exporter_tells_of_reach_the_fleet() -> None:
         'DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-a",modelName="NVIDIA H100"} 642.25\n'
     )
     async with serving(pages({"/metrics": response(page)})) as served:
-        sidecar = Sidecar(Config.model_validate({"node": "n1", "gpus": {"dcgm": served.url}}), clock=lambda: NOW)
+        settings = {"node": "n1", "gpus": {"dcgm": served.url}, "scrape": {"timeout": DEADLINE}}
+        sidecar = Sidecar(Config.model_validate(settings), clock=lambda: NOW)
         source, fleet = InProcess(sidecar), Fleet()
         await source.observe()
         for node, told in source.gpus().items():
@@ -86,7 +88,9 @@ async def collect(*names: str, labels: dict[str, str] | None = None) -> tuple[li
     answers = {f"/{i}/metrics": response((CAPTURES / name).read_text()) for i, name in enumerate(names)}
     async with serving(pages(answers)) as served:
         servers = [
-            Server.model_validate({"url": f"{served.url}/{i}", "name": name, "labels": labels or {}})
+            Server.model_validate(
+                {"url": f"{served.url}/{i}", "name": name, "labels": labels or {}, "timeout": DEADLINE}
+            )
             for i, name in enumerate(names)
         ]
         down = Server.model_validate({"url": unused_url(), "name": "down"})
@@ -103,7 +107,7 @@ async def both_ways(*names: str, labels: dict[str, str] | None = None) -> tuple[
     collected, page = await collect(*names, labels=labels)
     in_process: Source = InProcess(Recorded(collected))
     async with serving(pages({"/metrics": response(page, content_type=CONTENT_TYPE)})) as served:
-        by_url = SidecarUrl(served.url, 10, clock=lambda: NOW)
+        by_url = SidecarUrl(served.url, DEADLINE, clock=lambda: NOW)
         from_url: Source = by_url
         result = await in_process.observe(), await from_url.observe()
         await by_url.aclose()
@@ -113,7 +117,7 @@ async def both_ways(*names: str, labels: dict[str, str] | None = None) -> tuple[
 async def test_a_sidecar_elsewhere_is_known_by_its_node_also_while_it_does_not_answer() -> None:
     _, page = await collect(PAGES[0])
     async with serving(pages({"/metrics": response(page, content_type=CONTENT_TYPE)})) as served:
-        source = SidecarUrl(served.url, 10)
+        source = SidecarUrl(served.url, DEADLINE)
         assert source.node is None
         await source.observe()
     with pytest.raises(SourceError):
@@ -203,7 +207,7 @@ def test_what_a_newer_sidecar_says_is_taken_as_far_as_it_is_understood() -> None
 )
 async def test_a_sidecar_that_cannot_be_read_is_an_error_that_names_it(status: int, body: str, reason: str) -> None:
     async with serving(pages({"/metrics": response(body, status=status)})) as served:
-        source = SidecarUrl(served.url, 10)
+        source = SidecarUrl(served.url, DEADLINE)
         with pytest.raises(SourceError, match=f"could not read the sidecar at {served.url}/metrics: .*{reason}"):
             await source.observe()
         await source.aclose()
@@ -238,7 +242,7 @@ PYTHON = 'python_info{implementation="CPython"} 1\nprocess_open_fds 9\n'
 )
 async def test_a_page_that_is_no_sidecars_is_an_error_that_says_whose_it_is(page: str, told: str) -> None:
     async with serving(pages({"/metrics": response(page)})) as served:
-        source = SidecarUrl(served.url, 10)
+        source = SidecarUrl(served.url, DEADLINE)
         with pytest.raises(SourceError, match=f"could not read the sidecar at {served.url}/metrics: .*{told}"):
             await source.observe()
         assert source.node is None
@@ -261,7 +265,7 @@ RELOADED = 'inferwatch_config_last_reload_successful{node="n1"} 1\n'
 )
 async def test_a_sidecar_of_any_release_is_read_with_or_without_servers(page: str) -> None:
     async with serving(pages({"/metrics": response(page)})) as served:
-        source = SidecarUrl(served.url, 10)
+        source = SidecarUrl(served.url, DEADLINE)
         assert [o.server for o in await source.observe()] == (["a"] if "llm_up" in page else [])
         await source.aclose()
 
@@ -270,7 +274,7 @@ async def test_a_sidecar_without_servers_is_one() -> None:
     sidecar = Sidecar(Config.model_validate({"node": "n1", "gpus": {"source": "off"}}))
     page = sidecar.page(await sidecar.collect())
     async with serving(pages({"/metrics": response(page, content_type=CONTENT_TYPE)})) as served:
-        source = SidecarUrl(served.url, 10)
+        source = SidecarUrl(served.url, DEADLINE)
         assert (await source.observe(), source.node) == ([], "n1")
         await source.aclose()
     await sidecar.aclose()
@@ -286,7 +290,7 @@ async def test_a_sidecar_that_hangs_costs_no_more_than_its_time() -> None:
 
 async def test_the_url_may_be_that_of_the_metrics_page_itself() -> None:
     async with serving(answering(response(NO_SERVERS), close=False)) as served:
-        source = SidecarUrl(f"{served.url}/metrics", 10)
+        source = SidecarUrl(f"{served.url}/metrics", DEADLINE)
         assert await source.observe() == []
         assert served.paths == ["/metrics"]
         await source.aclose()
@@ -297,7 +301,7 @@ async def test_a_sidecar_elsewhere_tells_its_gpus_as_long_as_its_page_does() -> 
     page = f'inferwatch_gpu_available{{node="gpu-1"}} 1\ngpu_up{of_gpu} 1\ngpu_power_watts{of_gpu} 312.5\n'
     answers = {"/metrics": response(page, content_type=CONTENT_TYPE)}
     async with serving(pages(answers)) as served:
-        source = SidecarUrl(served.url, 10, clock=lambda: NOW)
+        source = SidecarUrl(served.url, DEADLINE, clock=lambda: NOW)
         await source.observe()
         found = source.gpus()["gpu-1"]
         assert found is not None
