@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.end_to_end.processes import free_port
+
 # Self-signed for 127.0.0.1 until 2126: openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes
 # -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 -days 36500 -out certificate.pem -keyout key.pem
 CERTIFICATE = Path(__file__).parent / "tls" / "certificate.pem"
@@ -131,9 +133,5 @@ def https_context() -> ssl.SSLContext:
 
 
 def unused_url() -> str:
-    """Where nothing listens: the port was free a moment ago."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    """Where nothing listens, also later on."""
+    return f"http://127.0.0.1:{free_port()}"
