@@ -1,4 +1,4 @@
-"""Draws charts that come in on standard input, one at a time, and ends when none comes for a while.
+"""Draws charts that come in on standard input, one at a time, and ends when no other comes for a while.
 
 A process of its own, since V8 takes some 200 MB and can neither be stopped nor sent home within one.
 """
@@ -25,10 +25,12 @@ _MOST_CHARTS = 1000
 def main(idle_seconds: float) -> None:
     questions, answers = BufferedReader(FileIO(0)), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever a library prints must not stand among the answers
+    patience = None  # it was started for a chart, which comes late where the monitor stands still
     for _ in range(_MOST_CHARTS):
-        if not select.select([questions], [], [], idle_seconds)[0] or not questions.peek(1):
+        if not select.select([questions], [], [], patience)[0] or not questions.peek(1):
             return
         _answer(questions, answers)
+        patience = idle_seconds
 
 
 def _answer(questions: BinaryIO, answers: BinaryIO) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -109,6 +111,29 @@ def test_the_process_ends_when_nobody_wants_a_chart_and_starts_again_when_somebo
         artist.close()
 
 
+def test_a_process_waits_for_its_first_chart_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the monitor stands still after it has started it."""
+    artist = Artist(timeout=60, idle_seconds=0)
+    start = artist._started
+
+    def started_long_ago() -> subprocess.Popen[bytes]:
+        process = start()
+        until(lambda: process.poll() is not None or waits(process))
+        return process
+
+    monkeypatch.setattr(artist, "_started", started_long_ago)
+    try:
+        assert artist.draw(CHARTS["bare"])
+    finally:
+        artist.close()
+
+
+def waits(process: subprocess.Popen[bytes]) -> bool:
+    """For charts: its own output goes by then where its errors go."""
+    output, errors = (Path(f"/proc/{process.pid}/fd/{number}").readlink() for number in (1, 2))
+    return output == errors
+
+
 def test_a_process_that_was_killed_costs_nobody_a_chart() -> None:
     artist = Artist(timeout=60)
     try:
@@ -140,12 +165,20 @@ def test_a_chart_that_was_drawn_lately_needs_no_process() -> None:
     assert artist._process is None
 
 
-def test_a_chart_that_takes_too_long_is_given_up_and_the_next_is_drawn(artist: Artist) -> None:
-    hasty = Artist(timeout=0.05)
-    with pytest.raises(ChartError, match=r"could not draw it within 0\.05 s"):
-        hasty.draw(CHARTS["lines"])
-    assert hasty._process is None
-    hasty.close()
+def test_a_chart_that_takes_too_long_is_given_up_and_the_next_is_drawn() -> None:
+    artist = Artist(timeout=60)
+    try:
+        artist.draw(CHARTS["bare"])
+        assert artist._process is not None
+        artist._process.send_signal(signal.SIGSTOP)
+        artist._timeout = 0.05
+        with pytest.raises(ChartError, match=r"could not draw it within 0\.05 s"):
+            artist.draw(CHARTS["lines"])
+        assert artist._process is None
+        artist._timeout = 60
+        assert artist.draw(CHARTS["lines"])
+    finally:
+        artist.close()
 
 
 def test_a_chart_that_cannot_be_drawn_says_so_and_the_next_is_drawn(artist: Artist) -> None:
@@ -164,18 +197,19 @@ def test_too_many_values_are_refused_before_anything_is_drawn(monkeypatch: pytes
 
 def test_more_than_may_wait_are_told_to_come_again() -> None:
     artist = Artist(timeout=60, waiting=1)
-
-    def one(_: int) -> str:
-        try:
-            return artist.draw(CHARTS["lines"])
-        except ChartError as refused:
-            return str(refused)
-
+    artist.draw(CHARTS["bare"])
+    process = artist._process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)  # until all have asked
     with ThreadPoolExecutor(4) as pool:
-        told = list(pool.map(one, range(4)))
+        asked = [pool.submit(artist.draw, CHARTS["lines"]) for _ in range(4)]
+        until(lambda: sum(each.done() for each in asked) == 3)
+        process.send_signal(signal.SIGCONT)
+        told = [each.exception() or each.result() for each in asked]
     artist.close()
-    assert "too many charts are being drawn at once: load the page again" in told
-    assert any(each.startswith("<svg") for each in told)
+    refused = [str(each) for each in told if isinstance(each, ChartError)]
+    assert refused == ["too many charts are being drawn at once: load the page again"] * 3
+    assert [each.startswith("<svg") for each in told if isinstance(each, str)] == [True]
 
 
 def test_threads_share_one_process(artist: Artist) -> None:
