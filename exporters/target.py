@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 _DEFAULT_HEALTH = Document("health", "/health", Form.STATUS)
 _SETTLE_SECONDS = 0.5
 """How long a collection waits for side documents that it has not seen yet, e.g. the first."""
+_STOOD_STILL_SECONDS = 0.1
+"""How late a wait ends at least that this process, or its event loop, did not follow."""
 _HEALTH_RESERVE = 0.2
 """Share of a collection's time that is kept to ask for health when the metrics do not come."""
 _MAX_RESERVE_SECONDS = 1.0
@@ -317,8 +319,14 @@ class Target:
             outcome.recent, self._before = recent, reading
 
     async def _settle(self, deadline: float) -> None:
+        """Waits anew where this process itself stood still past the end of the wait: what came then is not read yet."""
         patience = _SETTLE_SECONDS if self._patience is None else self._patience
-        await self._side.settle(min(patience, deadline - _loop_time()), health=self._patience is not None)
+        end = _loop_time()
+        while end < deadline:
+            end = min(_loop_time() + patience, deadline)
+            await self._side.settle(end - _loop_time(), health=self._patience is not None)
+            if _loop_time() - end < _STOOD_STILL_SECONDS:
+                return
 
     async def _lives(self, deadline: float) -> bool:
         """Whether it answers HTTP, where its metrics do not come. Health that takes its time is not waited for."""

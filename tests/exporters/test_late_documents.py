@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -130,3 +131,22 @@ async def test_models_that_a_limit_cut_off_are_only_a_base_line() -> None:
     one, two = await collections(Answers(sglang(100, 50)), Answers(both), max_models=1)
     assert reasons([one, two]) == [[], ["several_models"]]
     assert hit_ratios(two) == {}
+
+
+async def test_a_document_that_came_while_the_process_stood_still_is_read() -> None:
+    """The one thread of both ends stands still for longer than documents are waited for."""
+
+    async def answer(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if path == INFO:
+            await asyncio.sleep(0.1)  # The page is read meanwhile.
+            time.sleep(1.5)  # noqa: ASYNC251
+            for _ in range(20):
+                await asyncio.sleep(0)
+        writer.write({"/metrics": sglang(10_000, 9000), INFO: PREFILL}.get(path, DENIED))
+
+    async with serving(answer) as served:
+        server = Server.model_validate({"url": served.url, "name": "s", "frontend": "sglang"})
+        target = Target(server, node="n", timeout=LONG, destructive=False, patience=1.0, clock=lambda: NOW)
+        found = await target.collect(asyncio.get_running_loop().time() + LONG)
+        await target.aclose()
+    assert {s.label("role") for s in found.observation.values if s.metric.startswith("llm_prefix_cache")} == {"prefill"}
