@@ -34,7 +34,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         def clock() -> float:
             return float(months.UNTIL)
 
-        pages = Pages((("/history", "History"),))
+        pages = Pages((("/history", "History"),), is_simulated=lambda: True)
         app.include_router(router(fleet, Past(), clock=clock, pages=pages))
         app.include_router(api_router(fleet, history, clock))
         app.include_router(explorer_router(Explorer(history, artist, clock, pages)))
@@ -146,3 +146,18 @@ def test_the_moment_that_is_pointed_at_is_marked(page: Page, url: str) -> None:
     moment.hover()
     expect(moment).to_have_css("fill-opacity", "0.12")
     assert "UTC" in (moment.locator("title").text_content() or "")
+
+
+def test_the_banner_of_what_is_simulated_stands_above_the_content(page: Page, url: str) -> None:
+    page.goto(url + "/history")
+    expect(page.locator("body > .banner.unreal")).to_contain_text("simulated servers")
+    left, right, content_left, content_right = page.evaluate(
+        """() => {
+            const [banner, main] = ["body > .banner.unreal", "main"].map((e) => document.querySelector(e));
+            const [inner, outer] = [banner, main].map((e) => e.getBoundingClientRect());
+            const {paddingLeft, paddingRight} = getComputedStyle(main);
+            const content = [outer.left + parseFloat(paddingLeft), outer.right - parseFloat(paddingRight)];
+            return [inner.left, inner.right, ...content];
+        }"""
+    )
+    assert (left, right) == (content_left, content_right)
