@@ -23,7 +23,7 @@ _MOST_BYTES = 65_536
 _IDLE_SECONDS = 75.0
 _LOOK_SECONDS = 1.0
 """Until a server's port follows it."""
-_LINGER_SECONDS, _LINGER_BYTES = 2.0, 8 * 1024 * 1024
+_LINGER_SECONDS, _LINGER_BYTES = 30.0, 8 * 1024 * 1024
 """How long, and how much of it, a body that is refused is still taken: a caller who sends reads no answer."""
 
 

@@ -77,10 +77,3 @@ def need_ipv6() -> None:
             s.bind(("::1", 0))
     except OSError:
         pytest.skip("this host has no IPv6")
-
-
-def unused_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.processes import DEADLINE
 from tests.end_to_end.recorded import VLLM, serving, vllm
 
 PAGE = str(VLLM.page("1-mid10"))
@@ -27,7 +28,7 @@ DETECT, NORMALISE = "exporters.detect.detect", "exporters.normalise.Normaliser.n
 def ran(broken: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = BROKEN.format(broken=broken)
     return subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False, timeout=DEADLINE
     )
 
 

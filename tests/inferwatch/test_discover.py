@@ -11,8 +11,9 @@ from exporters.tables.triton import TRITON
 from inferwatch import discover
 from inferwatch.discover import Seen, as_lines, look
 from tests.end_to_end import recorded
+from tests.end_to_end.processes import free_port
 from tests.end_to_end.recorded import VLLM, VLLM_DP, vllm
-from tests.inferwatch.listeners import HTML, JSON, TEXT, Page, need_ipv6, saying, serving, unused_port
+from tests.inferwatch.listeners import HTML, JSON, TEXT, Page, need_ipv6, saying, serving
 
 CAPTURES = Path(__file__).parents[1] / "captures"
 STATISTICS_OFF = (
@@ -35,12 +36,12 @@ async def test_recorded_servers_are_found_with_version_and_model() -> None:
 
 
 async def test_results_come_one_per_port_in_the_order_asked_for() -> None:
-    ports = [unused_port() for _ in range(3)]
+    ports = [free_port() for _ in range(3)]
     assert [s.port for s in await look(ports)] == ports
 
 
 async def test_nothing_listens() -> None:
-    assert await seen_at(port := unused_port()) == Seen(port, "nothing listens", listens=False)
+    assert await seen_at(port := free_port()) == Seen(port, "nothing listens", listens=False)
 
 
 @pytest.mark.parametrize("turns", range(12))
@@ -59,7 +60,7 @@ async def test_nothing_listens_where_this_process_stood_still_while_it_looked(
             ahead[0] = 61.0
 
     loop.call_soon(stand_still, turns)
-    assert await seen_at(port := unused_port()) == Seen(port, "nothing listens", listens=False)
+    assert await seen_at(port := free_port()) == Seen(port, "nothing listens", listens=False)
 
 
 async def test_a_server_that_listens_on_ipv6_only_is_found() -> None:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.end_to_end.processes import DEADLINE
+
 PROBE = """
 import sys
 from inferwatch.__main__ import main
@@ -20,7 +22,7 @@ HEAVY = {"alembic", "fastapi", "jinja2", "sqlalchemy", "monitor", "dashboards"}
 
 def imported(*arguments: str) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=True, timeout=DEADLINE
     )
     return set(done.stdout.rpartition("imported: ")[2].split())
 

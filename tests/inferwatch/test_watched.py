@@ -11,7 +11,8 @@ from exporters.config import Config, load
 from exporters.target import Target
 from inferwatch.discover import HOSTS, Seen
 from inferwatch.watched import Watched
-from tests.inferwatch.listeners import HTML, TEXT, serving, unused_port
+from tests.end_to_end.processes import free_port
+from tests.inferwatch.listeners import HTML, TEXT, serving
 
 PAGE = (200, TEXT, "vllm:num_requests_running 1.0\n")
 
@@ -53,7 +54,7 @@ async def test_servers_found_on_this_host_are_read() -> None:
 
 
 async def test_a_server_that_was_found_stays_and_its_port_is_not_asked_again() -> None:
-    port = unused_port()
+    port = free_port()
     async with watched(ports=[port]) as servers:
         async with serving({"/metrics": PAGE}, port=port):
             await servers.look()

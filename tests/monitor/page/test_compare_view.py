@@ -3,6 +3,8 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -16,8 +18,10 @@ from monitor.compare.words import Section, sections
 from monitor.fleet import Fleet
 from monitor.history.ask import History
 from monitor.history.store import Store
+from monitor.page.charts.artist import Artist
 from monitor.page.charts.legend import legend
 from monitor.page.compare_view import FIRST_TOKENS, TOKENS, chart_of
+from tests.end_to_end.processes import DEADLINE
 from tests.monitor.compare import stored
 from tests.monitor.compare.hand import H100, START, Life, Minute, observed
 
@@ -42,7 +46,8 @@ def section() -> Section:
 async def client(store: Store, history: History) -> AsyncIterator[httpx.AsyncClient]:
     engines = (stored.Engine(), stored.Engine("s2", "sglang", prompt=36_000.0))
     stored.write(store, [stored.window(n, engine) for n in range(30) for engine in engines])
-    app = create_app(Fleet(), history, node="n1", clock=lambda: NOW)
+    with patch("monitor.app.Artist", partial(Artist, timeout=DEADLINE)):
+        app = create_app(Fleet(), history, node="n1", clock=lambda: NOW)
     transport = httpx.ASGITransport(app)
     # What draws its charts ends with the app.
     async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://m") as client:
