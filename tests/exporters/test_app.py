@@ -11,11 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporters.app import create_app, time_allowed
 from exporters.config import Config
 from exporters.sidecar import Sidecar
+from tests.exporters.held import held_time
 from tests.exporters.recorded import VLLM as CAPTURES
 from tests.exporters.servers import Served, pages, response, serving, silence, unused_url
 
 BODY = (CAPTURES / "0.32.0" / "A-2-after.prom").read_text()
 SECRET = "s3cr3t-t0ken"
+LONG = 120.0
 EVIL = "<script>alert(1)</script>"
 
 Client = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
@@ -23,7 +25,17 @@ Client = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
 
 @asynccontextmanager
 async def client(*servers: dict[str, object], **more: object) -> AsyncIterator[httpx.AsyncClient]:
-    sidecar = Sidecar(Config.model_validate({"node": "rack-1", "servers": servers, **more}))
+    async with client_of(sidecar(*servers, **more)) as made:
+        yield made
+
+
+def sidecar(*servers: dict[str, object], **more: object) -> Sidecar:
+    config = {"node": "rack-1", "scrape": {"timeout": LONG}, "servers": servers, **more}
+    return Sidecar(Config.model_validate(config))
+
+
+@asynccontextmanager
+async def client_of(sidecar: Sidecar) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(sidecar)
     async with (
         app.router.lifespan_context(app),
@@ -60,9 +72,16 @@ async def test_an_error_of_a_server_is_no_error_of_ours() -> None:
 
 
 async def test_the_answer_comes_before_the_scraper_gives_up(vllm: Served) -> None:
-    async with serving(silence) as hanging, client({"url": hanging.url}, {"url": vllm.url}) as http:
-        async with asyncio.timeout(20):
-            answer = await http.get("/metrics", headers={"X-Prometheus-Scrape-Timeout-Seconds": "3"})
+    async with serving(silence) as hanging:
+        asked = sidecar({"url": hanging.url}, {"url": vllm.url})
+        good = asked.targets()[1]
+        async with client_of(asked) as http:
+            with held_time() as held:
+                asking = asyncio.create_task(http.get("/metrics", headers={"X-Prometheus-Scrape-Timeout-Seconds": "3"}))
+                while good.last is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                held.pass_by(2.7)
+                answer = await asking
     assert sorted(values(answer.text, "llm_up")) == [0.0, 1.0]
 
 

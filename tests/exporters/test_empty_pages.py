@@ -13,7 +13,7 @@ from tests.exporters.recorded import CAPTURES
 from tests.exporters.servers import pages, response, serving
 
 JSON = "application/json"
-LONG = 30.0
+LONG = 120.0
 NOW = 1_800_000_000.0
 
 

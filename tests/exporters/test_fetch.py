@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import httpx
 import pytest
 
+from exporters import fetch as fetch_module
 from exporters import tls
 from exporters.fetch import FORM_TYPE, JSON_TYPE, Answer, Body, Failure, ask, fetch, post, transport
 from exporters.findings import KINDS
+from tests.exporters.held import Watched, held_time
 from tests.exporters.servers import (
     CERTIFICATE,
     Handler,
@@ -24,7 +26,7 @@ from tests.exporters.servers import (
 )
 
 TEXT = "vllm:num_requests_running 1.0\n"
-LONG = 30.0
+LONG = 120.0
 """Never reached: a deadline that a test does not mean to hit."""
 
 Get = Callable[..., Awaitable[Body | Failure]]
@@ -82,11 +84,14 @@ async def test_an_empty_page_is_a_body(get: Get) -> None:
     assert not got.text
 
 
-async def test_a_connection_serves_several_requests(get: Get) -> None:
+async def test_a_connection_serves_several_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_module, "_KEEP_ALIVE_SECONDS", LONG)
+    client = transport(tls.context())
     async with serving(pages({"/metrics": response(TEXT)})) as served:
         for _ in range(3):
-            assert isinstance(await get(f"{served.url}/metrics"), Body)
+            assert isinstance(await told(client, f"{served.url}/metrics"), Answer)
         assert served.connections == 1
+    await client.aclose()
 
 
 async def test_a_closed_port_is_a_refusal(get: Get) -> None:
@@ -113,21 +118,20 @@ async def test_silence_before_the_headers_is_a_timeout(get: Get) -> None:
     assert (got.reason, got.answered, got.detail) == ("timeout", False, "before the server answered")
 
 
-async def test_a_body_that_drips_is_cut_at_the_deadline(get: Get) -> None:
-    dripped = 0
-
+async def test_a_body_that_drips_is_cut_at_the_deadline(client: httpx.AsyncBaseTransport) -> None:
     async def drip(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal dripped
         writer.write(response(TEXT, length=10_000))
         while True:
             writer.write(b"#")
-            dripped += 1
             await writer.drain()
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)
 
-    got = await failure(get, drip, 1.0)
+    async with serving(drip) as served:
+        with held_time() as held:
+            dripping = Watched(client, lambda size: held.pass_by(0.25 if size > len(TEXT) else 0))
+            got = await fetch(dripping, f"{served.url}/metrics", deadline=held.now + 1.0, max_bytes=10_000)
+    assert isinstance(got, Failure)
     assert (got.reason, got.status, got.detail) == ("timeout", 200, "before the body was complete")
-    assert dripped > 1
 
 
 async def test_headers_that_drip_are_cut_at_the_deadline(get: Get) -> None:
@@ -313,11 +317,13 @@ async def test_a_cut_exchange_leaves_no_connection_behind(get: Get) -> None:
     closed = asyncio.Event()
 
     async def hang(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.pass_by(0.5)
         await reader.read()
         closed.set()
 
     async with serving(hang) as served:
-        await get(f"{served.url}/metrics", 0.5)
+        with held_time() as held:
+            await get(f"{served.url}/metrics", 0.5)
         async with asyncio.timeout(LONG):
             await closed.wait()
 

@@ -18,6 +18,7 @@ from exporters.tables import FRONTENDS
 from exporters.tables.triton import TRITON
 from exporters.tables.trtllm_serve import TRTLLM_SERVE
 from exporters.target import Target
+from tests.exporters.held import held_time
 from tests.exporters.recorded import CAPTURES, truth
 from tests.exporters.servers import Handler, pages, response, serving, unused_url
 
@@ -28,7 +29,7 @@ NIM_PAGE = (CAPTURES / "nim" / "1.x" / "made_by_hand.prom").read_text()
 RELEASE = CAPTURES / "trtllm_serve" / "1.1-1.2"
 BARE_PAGE = (RELEASE / "page-load2.prom").read_text()
 JSON = "application/json"
-LONG = 30.0
+LONG = 120.0
 
 
 def in_json(value: object) -> bytes:
@@ -335,7 +336,15 @@ async def test_statistics_that_have_not_answered_yet_are_no_error(make: Make) ->
         await pages({"/v1/models": models("tensorrt_llm")})(path, reader, writer)
 
     async with serving(silent) as served:
-        collected = await collect(make(served.url, patience=1.0, frontend="trtllm_serve"))
+        target = make(served.url, patience=1.0, frontend="trtllm_serve")
+        with held_time() as held:
+            collecting = asyncio.create_task(collect(target))
+            while "models" not in target._side.values:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            while not collecting.done():
+                held.pass_by(0.05)
+                await asyncio.sleep(0)
+        collected = await collecting
     found = only(collected)
     assert (found.reason, found.severity) == ("documents_unread", Severity.INFO)
     assert found.detail == "HTTP 404; it is trtllm_serve; /metrics: has not answered yet"

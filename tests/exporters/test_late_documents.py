@@ -15,7 +15,7 @@ from exporters.target import Target
 from tests.exporters.servers import pages, response, serving
 
 JSON = "application/json"
-LONG = 30.0
+LONG = 120.0
 NOW = 1_800_000_000.0
 INFO = "/server_info"
 PREFILL = response('{"disaggregation_mode": "prefill"}', content_type=JSON)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ from exporters.config import Server, SyntheticRequest
 from exporters.fetch import transport
 from exporters.observation import labels
 from exporters.probe import Asker, Prober, prober
+from tests.exporters.held import Watched, held_time
 from tests.exporters.servers import Handler, response, serving, silence, unused_url
 
 JSON = "application/json"
@@ -27,6 +29,8 @@ MODELS = response('{"data": [{"id": "llama", "parent": null}]}', content_type=JS
 PROMPT = "a prompt that is nobody's business"
 SHORT = 1.0
 """A time-out that a test means to hit."""
+LONG = 120.0
+"""Never reached."""
 
 Ask = Callable[..., Awaitable[Times | Problem]]
 
@@ -88,11 +92,15 @@ async def ask() -> AsyncIterator[Ask]:
     client = transport(tls.context())
 
     async def once(
-        url: str, *, token: str | None = "", clock: Callable[[], float] | None = None, **more: object
+        url: str,
+        *,
+        token: str | None = "",
+        clock: Callable[[], float] = time.perf_counter,
+        waits: Callable[[int], None] = lambda _: None,
+        **more: object,
     ) -> Times | Problem:
-        given = SyntheticRequest.model_validate({"prompt": PROMPT, "timeout": 30, **more})
-        asker = Asker(client, url, given, lambda: token, clock) if clock else Asker(client, url, given, lambda: token)
-        return await asker.ask()
+        given = SyntheticRequest.model_validate({"prompt": PROMPT, "interval": LONG, "timeout": LONG, **more})
+        return await Asker(Watched(client, waits), url, given, lambda: token, clock).ask()
 
     yield once
     await client.aclose()
@@ -105,6 +113,17 @@ async def problem(ask: Ask, handler: Handler, **more: object) -> Problem:
     assert result.remedy
     assert PROMPT not in result.detail
     return result
+
+
+async def cut(ask: Ask, handler: Handler, *, after: int) -> Problem:
+    """Where the time is over as soon as so many bytes of the body were taken."""
+    with held_time() as held:
+
+        def waits(size: int) -> None:
+            if size >= after:
+                held.pass_by(SHORT)
+
+        return await problem(ask, handler, timeout=SHORT, model="llama", waits=waits)
 
 
 async def test_a_few_tokens_are_asked_for_and_timed(ask: Ask) -> None:
@@ -188,7 +207,7 @@ async def test_a_status_that_is_no_success_is_told_and_not_followed(ask: Ask, st
 
 async def test_a_refusal_whose_body_never_ends_is_a_refusal(ask: Ask) -> None:
     answer = response("x", status=503, length=100)
-    assert (await problem(ask, Completing(answer, hangs=True), timeout=SHORT, model="llama")).detail == "HTTP 503"
+    assert (await cut(ask, Completing(answer, hangs=True), after=1)).detail == "HTTP 503"
     assert (await problem(ask, Completing(response(b"x" * 10**6, status=503)))).detail == "HTTP 503"
 
 
@@ -223,22 +242,25 @@ async def test_a_server_that_is_down_is_a_failure(ask: Ask, more: dict[str, obje
     assert found.detail == f"connection_refused: {url.removeprefix('http://')}"
 
 
-@pytest.mark.parametrize("more", [{}, {"model": "llama"}])
-async def test_a_server_that_never_answers_is_a_timeout(ask: Ask, more: dict[str, object]) -> None:
-    assert (await problem(ask, silence, timeout=SHORT, **more)).detail == "timeout: no answer within 1 s"
+@pytest.mark.parametrize(
+    ("handler", "more"),
+    [(silence, {}), (silence, {"model": "llama"}), (Completing(b"", hangs=True), {"model": "llama"})],
+)
+async def test_a_server_that_never_answers_is_a_timeout(ask: Ask, handler: Handler, more: dict[str, object]) -> None:
+    assert (await problem(ask, handler, timeout=SHORT, **more)).detail == "timeout: no answer within 1 s"
 
 
 @pytest.mark.parametrize(
-    ("answer", "detail"),
+    ("parts", "detail"),
     [
-        (b"", "timeout: no answer within 1 s"),
-        (HEAD, "timeout: no token within 1 s"),
-        (stream(EMPTY, b": still there\n\n"), "timeout: no token within 1 s"),
-        (stream(FOUR), "timeout: the stream did not end within 1 s"),
+        ((), "timeout: no token within 1 s"),
+        ((EMPTY, b": still there\n\n"), "timeout: no token within 1 s"),
+        ((FOUR,), "timeout: the stream did not end within 1 s"),
     ],
 )
-async def test_a_server_that_hangs_is_left(ask: Ask, answer: bytes, detail: str) -> None:
-    assert (await problem(ask, Completing(answer, hangs=True), timeout=SHORT, model="llama")).detail == detail
+async def test_a_server_that_hangs_is_left(ask: Ask, parts: tuple[bytes, ...], detail: str) -> None:
+    hanging = Completing(stream(*parts), hangs=True)
+    assert (await cut(ask, hanging, after=len(b"".join(parts)))).detail == detail
 
 
 async def test_a_stream_that_drips_for_ever_is_cut_at_the_deadline(ask: Ask) -> None:
@@ -247,9 +269,9 @@ async def test_a_stream_that_drips_for_ever_is_cut_at_the_deadline(ask: Ask) -> 
         while True:
             writer.write(chunk(b":\n\n"))
             await writer.drain()
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
 
-    found = await problem(ask, handler, timeout=SHORT, model="llama")
+    found = await cut(ask, handler, after=10)
     assert found.detail == "timeout: no token within 1 s"
 
 
@@ -308,7 +330,7 @@ async def test_what_is_no_http_is_a_failure(ask: Ask, answer: bytes) -> None:
 def test_no_bytes_whatsoever_raise(answer: bytes, framed: bool) -> None:
     async def run() -> None:
         client = transport(tls.context())
-        given = SyntheticRequest(model="llama", timeout=30)
+        given = SyntheticRequest(model="llama", interval=LONG, timeout=LONG)
         async with serving(Completing(stream(answer, FOUR) + END if framed else answer)) as served:
             result = await Asker(client, served.url, given, lambda: "").ask()
         await client.aclose()
@@ -475,7 +497,7 @@ async def test_a_request_in_flight_ends_with_its_target() -> None:
 
     client = transport(tls.context())
     async with serving(handler) as served:
-        asker = Asker(client, served.url, SyntheticRequest(model="llama"), lambda: "")
+        asker = Asker(client, served.url, SyntheticRequest(model="llama", interval=LONG, timeout=LONG), lambda: "")
         made = Prober(asker.ask, IDENTITY, 60.0, World().clock, World(rounds=1).pause)
         made.start()
         await served.asked.wait()

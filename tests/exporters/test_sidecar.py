@@ -17,11 +17,13 @@ from exporters.collected import Collected
 from exporters.config import Config
 from exporters.exposition import read_samples
 from exporters.sidecar import NotAllowed, Sidecar
+from tests.exporters.held import held_time
 from tests.exporters.recorded import VLLM as CAPTURES
 from tests.exporters.servers import Served, pages, response, serving, silence, unused_url
 
 BUSY = response((CAPTURES / "0.32.0" / "A-2-after.prom").read_bytes())
-LONG = 30.0
+LONG = 120.0
+SETTINGS = {"node": "rack-1", "scrape": {"timeout": LONG}}
 
 Make = Callable[..., Sidecar]
 
@@ -52,7 +54,7 @@ async def hanging() -> AsyncIterator[Served]:
 
 
 def config(*urls: str, **more: object) -> Config:
-    return Config.model_validate({"node": "rack-1", "servers": [{"url": url} for url in urls], **more})
+    return Config.model_validate({**SETTINGS, "servers": [{"url": url} for url in urls], **more})
 
 
 def name(served: Served) -> str:
@@ -78,8 +80,13 @@ async def test_every_server_has_a_result_in_the_order_of_the_configuration(make:
 
 async def test_a_server_that_hangs_hides_no_other(make: Make, vllm: Served, hanging: Served) -> None:
     sidecar = make(vllm.url, hanging.url)
-    async with asyncio.timeout(LONG):
-        collected = await sidecar.collect(2.0)
+    good, _ = sidecar.targets()
+    with held_time() as held:
+        collecting = asyncio.create_task(sidecar.collect(2.0))
+        while good.last is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        held.pass_by(1.95)
+        collected = await collecting
     assert by_server(collected) == {name(vllm): [], name(hanging): ["timeout"]}
     page = sidecar.page(collected)
     assert value(page, "llm_up", server=name(vllm)) == 1

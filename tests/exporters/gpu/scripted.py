@@ -184,10 +184,10 @@ class Host:
         told = self.process.ask(do="collect", at=self._at, timeout=timeout, servers=list((servers or {}).items()))
         return Collected(told["available"], told["findings"], told["failed"], [Gpu.of(g) for g in told["gpus"]])
 
-    def until(self, condition: Callable[[Collected], bool]) -> Collected:
+    def until(self, condition: Callable[[Collected], bool], *, timeout: float = LONG) -> Collected:
         """Collects until it holds."""
         end = time.monotonic() + LONG
-        while not condition(collected := self.collect(later=0.2)):
+        while not condition(collected := self.collect(later=0.2, timeout=timeout)):
             assert time.monotonic() < end, collected
         return collected
 
