@@ -10,7 +10,7 @@ import pytest
 import yaml
 from playwright.sync_api import Browser, expect
 
-from tests.end_to_end.browser import chromium
+from tests.end_to_end.browser import chromium, still
 from tests.end_to_end.chains import Node, People, example, subject
 from tests.end_to_end.processes import ROOT, free_port, until
 from tests.end_to_end.product import Product, up
@@ -92,6 +92,7 @@ def browser() -> Iterator[Browser]:
 def cards(browser: Browser, product: Product, objective: str) -> dict[str, str]:
     """Their texts, by model, with what is folded."""
     page = browser.new_page()
+    still(page)
     page.goto(f"{product.url}/slos")
     region = page.get_by_role("region", name=objective, exact=True)
     for folded in region.locator("details").all():

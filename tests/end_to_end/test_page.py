@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
 
 from tests.end_to_end.browser import Monitor, chromium, monitoring, serving, still
+from tests.end_to_end.processes import free_port
 from tests.monitor.page.fleet_data import FLEET, HOSTILE, HOSTILE_SERVER, NOW, REPLAYED, Engine, Server
 
 REFRESH_MILLISECONDS = 5_000
@@ -108,6 +109,7 @@ def test_the_fleet_is_one_table_for_assistive_technology_too(whole: Monitor, tab
 
 
 def test_the_table_of_a_phone_names_its_figures(whole: Monitor, tab: Tab) -> None:
+    still(tab.page)
     tab.page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
     page = tab.open(whole.url)
     label = page.locator("td[data-label='KV cache']").first.evaluate("e => getComputedStyle(e, '::before').content")
@@ -219,8 +221,8 @@ def test_a_selection_is_not_torn_away(tab: Tab) -> None:
 
 def test_a_monitor_that_stops_answering_is_told_and_comes_back(tab: Tab) -> None:
     monitor = Monitor([CALM_SERVER])
-    app = monitor.app()
-    with serving(app) as port:
+    app, port = monitor.app(), free_port()
+    with serving(app, port):
         tab.page.clock.install()
         page = tab.open(f"http://127.0.0.1:{port}")
         expect(page.get_by_role("alert")).to_be_hidden()
@@ -253,6 +255,7 @@ def test_a_hidden_page_rests_and_is_fresh_when_it_is_seen_again(tab: Tab) -> Non
 
 
 def test_the_keyboard_reaches_content_and_servers(whole: Monitor, tab: Tab) -> None:
+    still(tab.page)
     page = tab.open(whole.url)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to content")).to_be_focused()

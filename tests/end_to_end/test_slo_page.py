@@ -130,6 +130,7 @@ def test_the_description_of_the_api_fits_a_telephone(worlds: Worlds, tab: Tab) -
 
 
 def test_a_text_that_is_pale_would_be_found(worlds: Worlds, tab: Tab) -> None:
+    still(tab.page)
     page = tab.open(f"{worlds['none'].url}/slos")
     page.locator("h1").evaluate("e => e.style.color = '#909090'")
     assert pale(page) == ["Objectives"]
@@ -244,6 +245,7 @@ FOCUSED = """() => {
 
 @pytest.mark.parametrize("path", ["/", "/slos", "/alerts", "/history", "/compare", "/advice", "/runbooks/GpuLost"])
 def test_tab_reaches_every_view_from_every_view_and_shows_where_it_is(worlds: Worlds, tab: Tab, path: str) -> None:
+    still(tab.page)
     page = tab.open(worlds["full"].url + path)
     reached: list[tuple[str, str, bool]] = []
     while not reached or (reached[-1][0] != "BODY" and len(reached) < 60):
