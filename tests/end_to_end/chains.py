@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from tests.end_to_end.processes import ROOT, free_port, running, until
+from tests.end_to_end.processes import DEADLINE, ROOT, free_port, running, until
 from tests.end_to_end.recorded import Pages
 from tests.end_to_end.recorded import serving as serving_pages
 from tests.end_to_end.samples import Scrape, as_openmetrics, parsed
@@ -162,7 +162,7 @@ class Monitor(Server):
 
     def stored(self) -> list[tuple[str, dict[str, str], float, float | None, float | None]]:
         """By SQL: name, labels, when it fired, until when, and when anybody was told."""
-        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
+        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=DEADLINE)) as connection:
             rows = connection.execute("SELECT name, labels, starts_at, ends_at, delivered_at FROM alerts").fetchall()
         return [(name, json.loads(labels), *moments) for name, labels, *moments in rows]
 
