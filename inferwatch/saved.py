@@ -42,8 +42,9 @@ def refuse_repeated_stdin(names: Sequence[str]) -> None:
 
 def read(name: str) -> Saved:
     """`-` is the standard input. Raises CommandError."""
-    if "://" in name:
-        raise CommandError(f"{name}: allowed: a saved page, or - for `curl -s URL |`", status=MISUSED)
+    if not name.strip() or "://" in name:
+        shown = name if name.strip() else repr(name)
+        raise CommandError(f"{shown}: allowed: a saved page, or - for `curl -s URL |`", status=MISUSED)
     shown = "standard input" if name == STDIN else name
     try:
         raw = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()

@@ -188,3 +188,11 @@ def test_a_url_is_refused_with_the_way_to_read_it(inferwatch: Command) -> None:
     ran = inferwatch("normalize", "http://localhost:8000/metrics")
     assert (ran.status, ran.out) == (2, "")
     assert ran.err == "inferwatch: http://localhost:8000/metrics: allowed: a saved page, or - for `curl -s URL |`\n"
+
+
+@pytest.mark.parametrize("command", ["check", "normalize"])
+@pytest.mark.parametrize("name", ["", "  "])
+def test_no_name_is_no_page(inferwatch: Command, command: str, name: str) -> None:
+    ran = inferwatch(command, name)
+    assert (ran.status, ran.out) == (2, "")
+    assert ran.err == f"inferwatch: {name!r}: allowed: a saved page, or - for `curl -s URL |`\n"
