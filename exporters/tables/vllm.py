@@ -37,8 +37,13 @@ _FILTERED = "this release exposes it, but the page does not show it: not yet, or
 
 
 def _since(release: str, text: str = "") -> tuple[Reason, ...]:
-    """A release that is known to be newer is not too old: then the page has lost the field."""
-    return Reason(_FILTERED, needs=(f"version>={release}",)), Reason(text or _TOO_OLD.format(release))
+    """A release that is known to be newer is not too old: then the page has lost the field. A saved page tells none."""
+    older = text or _TOO_OLD.format(release)
+    return (
+        Reason(_FILTERED, needs=(f"version>={release}",)),
+        Reason(older, needs=(f"version<{release}",)),
+        Reason(f"{older}; or something filters the page on its way, as its release is not known"),
+    )
 
 
 def _server_info(path: str, text: str) -> tuple[Json, Json]:

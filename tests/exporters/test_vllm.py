@@ -297,6 +297,8 @@ def test_a_release_that_is_known_to_be_newer_is_not_called_too_old() -> None:
 
     assert "something filters the page" in reason("0.32.0")
     assert reason("0.10.2") == "this release is too old: exposed since 0.11.0"
+    not_known = "; or something filters the page on its way, as its release is not known"
+    assert reason("") == f"this release is too old: exposed since 0.11.0{not_known}"
 
 
 def test_engines_beyond_the_limit_are_counted_as_other_and_nothing_is_lost() -> None:
