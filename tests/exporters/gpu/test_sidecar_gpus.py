@@ -16,6 +16,7 @@ from exporters.exposition import read_samples
 from exporters.sidecar import Sidecar
 from tests.exporters.gpu import scripted
 from tests.exporters.gpu.scripted import Script, gpu, host, uuid
+from tests.exporters.held import held_time
 from tests.exporters.process import LONG, Process
 from tests.exporters.servers import pages, response, serving, silence
 
@@ -158,8 +159,12 @@ async def test_who_asks_meanwhile_joins_the_reading_that_is_under_way(made: list
 async def test_a_page_that_does_not_come_is_late_and_nobody_waits(made: list[Sidecar]) -> None:
     async with serving(silence) as served:
         here = sidecar(made, gpus={"dcgm": served.url})
-        async with asyncio.timeout(LONG):
-            await here.collect(0.2)
+        with held_time() as held:
+            collecting = asyncio.create_task(here.collect(0.2))
+            await served.asked.wait()
+            while not collecting.done():
+                held.pass_by(0.001)
+                await asyncio.sleep(0)
     assert here.gpu_readings is not None
     assert not here.gpu_readings.available
     assert [(f.reason, f.detail) for f in here.gpu_readings.findings] == [
