@@ -666,9 +666,17 @@ def probed(collected: Collected) -> set[str]:
 
 
 async def test_a_synthetic_request_is_told_beside_what_was_collected(make: Make) -> None:
-    async with serving(pages(completing(vllm()))) as served:
+    answered, may_complete = pages(completing(vllm())), asyncio.Event()
+
+    async def answer(path: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if path == "/v1/completions":
+            await may_complete.wait()
+        await answered(path, reader, writer)
+
+    async with serving(answer) as served:
         target = make(served.url, synthetic_request=SYNTHETIC, labels={"team": "search"})
         assert probed(await collect(target)) == set()
+        may_complete.set()
         await asked(target)
         collected = await collect(target)
     assert probed(collected) == {

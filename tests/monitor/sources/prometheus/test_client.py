@@ -117,12 +117,12 @@ async def test_native_histograms_are_left_out_and_counted() -> None:
 
 
 async def test_questions_are_sent_as_a_form_that_asks_for_whole_and_raw_answers() -> None:
-    async with recording() as (served, forms), client_of(f"{served.url}/select/0/prometheus/", timeout=10) as client:
+    async with recording() as (served, forms), client_of(f"{served.url}/select/0/prometheus/", timeout=120) as client:
         await client.query('up{a="&"}', 1_700_000_000.5)
         await client.query_range("up", 60, 120, 30)
     whole = {
         "dedup": "false", "partial_response": "false", "max_source_resolution": "0s", "deny_partial_response": "1",
-        "nocache": "1", "timeout": "9000ms",
+        "nocache": "1", "timeout": "108000ms",
     }  # fmt: skip
     assert served.paths == ["/select/0/prometheus/api/v1/query", "/select/0/prometheus/api/v1/query_range"]
     assert served.header("content-type") == "application/x-www-form-urlencoded"

@@ -187,7 +187,7 @@ async def loaded(server: Queried, page: str, folder: Path) -> tuple[float, dict[
 
 
 async def asked(server: Queried) -> tuple[dict[str, Observation], GpusOfNodes]:
-    config = PrometheusSection.model_validate({"url": server.url})
+    config = PrometheusSection.model_validate({"url": server.url, "timeout": 120})
     source = PrometheusSource(Client(config), config)
     seen = {o.server: o for o in await source.observe()}
     await source.aclose()
